@@ -87,9 +87,9 @@ pub(super) unsafe fn run(
     tasks::check_present(plan.peers())?;
     session::with(|world| {
         if id == AT_ONCE && how.is_none() && from.is_apart(to) {
-            let group = sets::executing()?.known_group();
+            let set = sets::executing()?;
             // SAFETY: as the caller promises; they do not overlap.
-            return unsafe { plan.run_with(world, group.as_deref(), from.slice(), to.slice()) };
+            return unsafe { plan.run_with(world, set.known_group(), from.slice(), to.slice()) };
         }
         if id == AT_ONCE && from == to {
             // SAFETY: as the caller promises.

@@ -18,8 +18,12 @@ pub(super) struct Set {
     pub(super) members: Members,
     /// The number of this node in it.
     pub(super) me: Rank,
-    group: Mutex<Option<Arc<Group<'static>>>>,
+    group: OnceLock<Group<'static>>,
+    /// Whoever makes the group has it.
+    making: Mutex<()>,
     nodes: OnceLock<Nodes>,
+    /// Whether calls are compared between nodes.
+    is_checked: OnceLock<bool>,
 }
 
 /// Sets that this node is in, by their members, and those that execute.
@@ -51,12 +55,7 @@ pub(super) fn rank() -> Rank {
 pub(super) fn begin(world: &World) {
     RANK.store(world.rank(), Ordering::Relaxed);
     let all = Members::strided(0, 1, world.ranks());
-    let set = Arc::new(Set {
-        members: all.clone(),
-        me: world.rank(),
-        group: Mutex::new(None),
-        nodes: OnceLock::new(),
-    });
+    let set = Arc::new(Set::new(all.clone(), world.rank()));
     let mut known = known();
     known.executing = vec![set.clone()];
     known.sets = Some(HashMap::from([(all, set)]));
@@ -96,7 +95,7 @@ pub(super) fn of(world: &World, members: Members) -> Option<Arc<Set>> {
     if let Some(set) = sets.get(&members) {
         return Some(set.clone());
     }
-    let set = Arc::new(Set { members: members.clone(), me, group: Mutex::new(None), nodes: OnceLock::new() });
+    let set = Arc::new(Set::new(members.clone(), me));
     sets.insert(members, set.clone());
     Some(set)
 }
@@ -134,6 +133,11 @@ pub(super) fn pop() {
 }
 
 impl Set {
+    fn new(members: Members, me: Rank) -> Set {
+        let (group, nodes, is_checked) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Set { members, me, group, making: Mutex::new(()), nodes, is_checked }
+    }
+
     /// The same for arrays: a line of nodes.
     pub(super) fn nodes(&self) -> Result<&Nodes> {
         if let Some(nodes) = self.nodes.get() {
@@ -154,27 +158,38 @@ impl Set {
         tasks::check_present(self.members.iter())?;
         session::with(|world| {
             let group = self.group(world)?;
-            work(&group)
+            work(group)
         })
     }
 
     /// Its group, if there is one: on all members, or on none.
-    pub(super) fn known_group(&self) -> Option<Arc<Group<'static>>> {
-        self.group.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(super) fn known_group(&self) -> Option<&Group<'static>> {
+        self.group.get()
     }
 
     /// Its group. Made in a world that is given up only when all sets are gone.
-    pub(super) fn group(&self, world: &'static World) -> Result<Arc<Group<'static>>> {
-        let mut kept = self.group.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(group) = &*kept {
-            return Ok(group.clone());
+    fn group(&self, world: &'static World) -> Result<&Group<'static>> {
+        if let Some(group) = self.group.get() {
+            return Ok(group);
+        }
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(group) = self.group.get() {
+            return Ok(group);
         }
         let mut name = DefaultHasher::new();
         self.members.hash(&mut name);
         let team = world.team_among(self.members.clone(), name.finish())?;
-        let group = Arc::new(team.group(world)?);
+        let group = team.group(world)?;
         team.free()?;
-        *kept = Some(group.clone());
-        Ok(group)
+        Ok(self.group.get_or_init(|| group))
+    }
+
+    /// Whether its nodes compare their calls.
+    pub(super) fn is_checked(&self) -> Result<bool> {
+        if let Some(is_checked) = self.is_checked.get() {
+            return Ok(*is_checked);
+        }
+        let is_checked = session::with(kumiki::array::is_checked)?;
+        Ok(*self.is_checked.get_or_init(|| is_checked))
     }
 }

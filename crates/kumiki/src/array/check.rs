@@ -55,6 +55,11 @@ pub(super) fn alike(world: &World, nodes: &Nodes, what: &str, detail: impl FnOnc
     world.note(compare(world, nodes, &call, Location::caller()))
 }
 
+/// Whether calls are compared: what the environment says, or [`set_check`].
+pub fn is_checked(world: &World) -> Result<bool> {
+    world.note(world.arrays().checked.is_on())
+}
+
 /// The same for a call of a program in another language, which says itself where it is.
 pub fn check_alike(
     world: &World,

@@ -18,7 +18,7 @@ mod global;
 mod schedule;
 mod space;
 
-pub use check::{check_alike, set_check};
+pub use check::{check_alike, is_checked, set_check};
 pub use coarray::Coarray;
 pub use global::{Array, Copying, Near, NpyElement, Reflected, Reflecting, Rows, Shared};
 pub use schedule::{Cost, Layout, Plan, Reach, Underway, Width};
