@@ -4,7 +4,7 @@ use crate::job::Job;
 use crate::stage::Stage;
 use crate::sweep;
 use crate::way::CLOSE;
-use kumiki::comm::{Group, GroupOptions, Sum};
+use kumiki::comm::{Algorithm, Combine, Group, GroupOptions, Sum};
 use kumiki::{Error, Members, Purpose};
 use libtest_mimic::{Failed, Trial};
 
@@ -58,6 +58,48 @@ pub(crate) fn long_collectives(stage: &Stage) {
     stage.sync();
     drop(world.team(0..1).expect("a team"));
     assert_eq!(of(), before);
+}
+
+/// More ranks than blocks of neighbours are remembered, straight: whole and uneven parts, and fewer elements than members; in the order of the members.
+pub(crate) fn crowded_collectives(stage: &Stage) {
+    let (group, me) = (stage.world.group().expect("a group"), u64::from(stage.me()));
+    group.force(Algorithm::Direct);
+    let ranks = u64::from(stage.ranks());
+    // One element on one member's left, one on its right: a product of matrices, which does not commute.
+    type Affine = [u64; 2];
+    let then = |left: Affine, right: Affine| {
+        [left[0].wrapping_mul(right[0]), left[1].wrapping_mul(right[0]).wrapping_add(right[1])]
+    };
+    for count in [1u64, ranks - 1, 3001] {
+        let own = |rank: u64| (0..count).map(move |at| [2 * at + rank + 3, at * rank + 1]);
+        let mut all: Vec<Affine> = own(me).collect();
+        group.allreduce(&mut all, Combine::ordered(then)).expect("allreduce");
+        let mut wanted: Vec<Affine> = own(0).collect();
+        for rank in 1..ranks {
+            wanted.iter_mut().zip(own(rank)).for_each(|(left, right)| *left = then(*left, right));
+        }
+        assert_eq!(all, wanted, "{count} elements");
+        let mut sums: Vec<f64> = (0..count).map(|at| at as f64 + me as f64).collect();
+        group.allreduce(&mut sums, Sum).expect("allreduce");
+        let more = (ranks * (ranks - 1) / 2) as f64;
+        assert!(sums.iter().enumerate().all(|(at, sum)| *sum == at as f64 * ranks as f64 + more));
+        let root = (count % ranks) as u32;
+        let mut given = vec![if stage.me() == root { 7 * count } else { 0 }; count as usize];
+        group.broadcast(root, &mut given).expect("broadcast");
+        assert_eq!(given, vec![7 * count; count as usize]);
+        let mut gathered = vec![0; (count * ranks) as usize];
+        group.allgather(&vec![me; count as usize], &mut gathered).expect("allgather");
+        assert!(gathered
+            .chunks(count as usize)
+            .zip(0..)
+            .all(|(part, rank)| part.iter().all(|one| *one == rank)));
+        let mut crossed = vec![0; (count * ranks) as usize];
+        let dealt: Vec<u64> = (0..ranks).flat_map(|to| vec![100 * me + to; count as usize]).collect();
+        group.alltoall(&dealt, &mut crossed).expect("alltoall");
+        let is_mine = |(part, from): (&[u64], u64)| part.iter().all(|one| *one == 100 * from + me);
+        assert!(crossed.chunks(count as usize).zip(0..).all(is_mine));
+    }
+    group.free().expect("free");
 }
 
 /// A member that does something else, fails or leaves is an error for all, in whatever they wait.

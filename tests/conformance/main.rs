@@ -157,6 +157,7 @@ const TOPICS: &[Topic] = &[
     topic("long_collectives", &[NODES], collectives::long_collectives),
     topic("broken_collectives", &[NODES], collectives::broken_collectives),
     Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
+    Topic { ranks: 20, ..topic("crowded_collectives", &[PRIVATE], collectives::crowded_collectives) },
     topic("left_blocks", &[NODES], collectives::left_blocks),
     topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
     topic("array_copies", &[NODES], arrays::array_copies),
