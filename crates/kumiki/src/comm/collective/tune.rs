@@ -16,7 +16,14 @@ use std::sync::{MutexGuard, PoisonError};
 /// is new to all caches does the first, does not take that long.
 const SLOW_PERCENT: u64 = 300;
 /// What is usually the best is kept where another was faster by less than this (in hundredths).
-const BETTER_PERCENT: u64 = 2;
+fn better_percent(class: Class) -> u64 {
+    // Those are tried in few calls, and what disturbs the machine comes to more.
+    if is_long(class) {
+        10
+    } else {
+        2
+    }
+}
 
 /// How often it is the turn of each algorithm. What disturbs one of them for a moment does not count, and is longer than many short calls.
 fn rounds(class: Class) -> u32 {
@@ -347,7 +354,7 @@ impl Group<'_> {
         let least_ns = turns.iter().map(|algorithm| of(*algorithm)).min().unwrap_or(0);
         let within = |percent: u64| least_ns.saturating_add(least_ns.saturating_mul(percent) / 100);
         // What usually is better stands before the others.
-        let good = turns.iter().copied().find(|algorithm| of(*algorithm) <= within(BETTER_PERCENT));
+        let good = turns.iter().copied().find(|algorithm| of(*algorithm) <= within(better_percent(class)));
         let algorithm = good.unwrap_or(Algorithm::Tree);
         let slowest_ns = of(algorithm);
         let most_ns = within(SLOW_PERCENT - 100);
