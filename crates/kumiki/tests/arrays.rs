@@ -461,6 +461,45 @@ fn a_rank_that_has_no_memory_to_send_says_so_and_all_try_again() {
 }
 
 #[test]
+fn a_gathering_that_fails_leaves_nobody_waiting() {
+    everywhere(3, |world| {
+        let mut parts = Array::<u64, 1>::block(world, &[3000], &[0])?;
+        parts.update(|[i], cell| *cell = i as u64);
+        let mut all = parts.beside::<u64, 1>(&Mapping::everywhere(parts.mapping().nodes(), &[3000])?)?;
+        let subs = [Sub::All];
+        // One does something else with the group: it is broken for all.
+        let group = parts.group()?;
+        let called = match world.rank() {
+            1 => group.barrier(),
+            _ => group.allreduce(&mut [1u64], Sum),
+        };
+        assert!(called.is_err());
+        // All know it, and nobody waits.
+        assert!(all.copy_from(&subs, &parts, &subs).is_err());
+        world.sync()?;
+        // By messages it goes on, and no count is out of step.
+        all.start_copy_from(&subs, &parts, &subs)?.finish()?;
+        (0..3000).for_each(|i| assert_eq!(all[[i]], i as u64));
+        // One has the group that is broken, and the others have none: they are told.
+        let (to, from) = (all.mapping().clone(), parts.mapping().clone());
+        let plan = Plan::copy(world, from.nodes(), 8, (&to, &to.whole()), (&from, &from.whole()))?;
+        assert!(plan.gathers());
+        let own: Vec<u8> =
+            (1000 * world.rank()..).take(1000).flat_map(|i| u64::from(i).to_ne_bytes()).collect();
+        let mut whole = vec![0; 24_000];
+        let ran = plan.run_with(world, (world.rank() == 1).then_some(group), &own, &mut whole);
+        match world.rank() {
+            1 => assert!(ran.is_err()),
+            _ => assert!(matches!(&ran, Err(Error::Refused(text)) if text.contains("rank 1")), "{ran:?}"),
+        }
+        world.sync()?;
+        plan.run_with(world, None, &own, &mut whole)?;
+        assert!(whole.chunks(8).zip(0u64..).all(|(cell, i)| cell == i.to_ne_bytes()));
+        Ok(())
+    });
+}
+
+#[test]
 fn whoever_exchanges_with_one_that_is_lost_is_told_who_it_is() {
     const VICTIM: u32 = 1;
     for operation in (1..).step_by(3) {

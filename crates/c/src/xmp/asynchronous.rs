@@ -8,7 +8,8 @@ use crate::api::elements::How;
 use crate::guard::misuse;
 use kumiki::array::{Plan, Underway};
 use kumiki::raw::groups::Combination;
-use kumiki::Result;
+use kumiki::{Purpose, Result};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int, c_long};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -86,10 +87,22 @@ pub(super) unsafe fn run(
 ) -> Result<()> {
     tasks::check_present(plan.peers())?;
     session::with(|world| {
-        if id == AT_ONCE && how.is_none() && from.is_apart(to) {
+        if id == AT_ONCE && how.is_none() && plan.gathers() {
             let set = sets::executing()?;
+            // All nodes go the same way, wherever their memories are: a source within the target is copied first.
+            let bytes = if from.is_apart(to) { 0 } else { from.bytes };
+            let _booked = kumiki::raw::memory(world).book(Purpose::Comm, bytes as u64)?;
+            // SAFETY: as the caller promises; nothing of the target is used meanwhile.
+            let source = match bytes {
+                0 => Cow::Borrowed(unsafe { &*from.slice() }),
+                _ => Cow::Owned(unsafe { from.slice() }.to_vec()),
+            };
             // SAFETY: as the caller promises; they do not overlap.
-            return unsafe { plan.run_with(world, set.known_group(), from.slice(), to.slice()) };
+            return plan.run_with(world, set.known_group(), &source, unsafe { to.slice() });
+        }
+        if id == AT_ONCE && how.is_none() && from.is_apart(to) {
+            // SAFETY: as the caller promises; they do not overlap.
+            return unsafe { plan.run(world, from.slice(), to.slice()) };
         }
         if id == AT_ONCE && from == to {
             // SAFETY: as the caller promises.

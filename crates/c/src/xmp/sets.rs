@@ -162,7 +162,7 @@ impl Set {
         })
     }
 
-    /// Its group, if there is one: on all members, or on none.
+    /// Its group, if there is one: on all members, or on none, as an error ends the program.
     pub(super) fn known_group(&self) -> Option<&Group<'static>> {
         self.group.get()
     }

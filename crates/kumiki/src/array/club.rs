@@ -29,7 +29,7 @@ impl<'w> Club<'w> {
         Arc::new(Club { world, nodes: nodes.clone(), group: OnceLock::new() })
     }
 
-    /// The group, if there is one: on all nodes, or on none.
+    /// The group, if there is one: on all nodes, or on none, unless making it went wrong.
     pub(super) fn known_group(&self) -> Option<&Group<'w>> {
         self.group.get().map(|(group, _)| group)
     }

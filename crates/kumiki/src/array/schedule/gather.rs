@@ -40,11 +40,18 @@ pub(super) fn parts(
         next += rows as i64;
         parts.push(usize::try_from(rows.checked_mul(row)?).ok()?);
     }
-    (next as u64 == cut.size()).then_some(parts)
+    // Of nothing there is nothing to gather.
+    (next as u64 == cut.size() && next > 0 && row > 0).then_some(parts)
 }
 
 impl Plan {
-    /// As [`run`](Self::run). Where every node gets all, the group of the nodes gathers it, if there is one: all give theirs, or none.
+    /// Whether every node gets all that all have: then [`run_with`](Self::run_with) lets a group gather it. The same on all ranks.
+    pub fn gathers(&self) -> bool {
+        self.parts.is_some()
+    }
+
+    /// As [`run`](Self::run). Where every node gets all, the group gathers it, if there is one: it must be of the nodes of the plan, in their order, and all of
+    /// them give theirs, or none. What goes wrong there is the end of the group, as with its other calls.
     pub fn run_with(
         &self,
         world: &World,
@@ -52,9 +59,8 @@ impl Plan {
         from: &[u8],
         to: &mut [u8],
     ) -> Result<()> {
-        match (&self.parts, group) {
-            (Some(parts), Some(group)) => group.allgatherv(from, parts, to),
-            _ => self.run(world, from, to),
-        }
+        let (Some(parts), Some(group)) = (&self.parts, group) else { return self.run(world, from, to) };
+        // Who was given an error when the group was made, and so has none, waits for messages.
+        self.instead(world, || group.allgatherv(from, parts, to))
     }
 }

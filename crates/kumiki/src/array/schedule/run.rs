@@ -300,15 +300,22 @@ impl Plan {
         self.exchange(world, Memory::One(memory), &mut Put::Combine(combine, self.element))
     }
 
+    /// Counts an exchange that goes another way; if that fails, those who wait for messages of it, or send some, are told.
+    pub(super) fn instead(&self, world: &World, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let (outs, ins) = self.numbered(world);
+        let done = work();
+        if done.is_err() {
+            give_up(world, &outs, &ins.into_iter().map(Incoming::new).collect::<Vec<_>>());
+        }
+        done
+    }
+
     fn exchange(&self, world: &World, mut memory: Memory<'_>, put: &mut Put<'_, '_>) -> Result<()> {
         let (mut outs, ins) = self.numbered(world);
         let mut ins: Vec<Incoming<'_, '_>> = ins.into_iter().map(Incoming::new).collect();
         let exchanged = self.exchange_numbered(world, &mut memory, put, &mut outs, &mut ins);
         if exchanged.is_err() {
-            // Who waits for the rest, or sends it, need not wait for this rank.
-            refuse(world, &outs);
-            let messages = world.messages().context(CONTEXT);
-            ins.iter().for_each(|incoming| incoming.throw_away(messages));
+            give_up(world, &outs, &ins);
         }
         exchanged
     }
@@ -534,6 +541,13 @@ impl Plan {
             false => Err(misuse(format!("a {what} of {given} bytes, and its local part has {wanted}"))),
         }
     }
+}
+
+/// Who waits for the rest, or sends it, need not wait for this rank.
+fn give_up(world: &World, outs: &[Leg<'_>], ins: &[Incoming<'_, '_>]) {
+    refuse(world, outs);
+    let messages = world.messages().context(CONTEXT);
+    ins.iter().for_each(|incoming| incoming.throw_away(messages));
 }
 
 /// Tells those who wait for what is not sent.

@@ -64,11 +64,10 @@ impl<'w> Talk<'_, 'w> {
         let (count, me) = self.near();
         self.state.spreads += 1;
         self.tell_near(&lent)?;
-        let pieces = (0..count).map(|member| match member == me {
-            true => Ok(lent),
-            false => self.told_near(member as u32),
-        });
-        let pieces = pieces.collect::<Result<Vec<Pieces>>>()?;
+        let mut pieces = vec![lent; count];
+        for member in (0..count).filter(|member| *member != me) {
+            pieces[member] = self.told_near(member as u32)?;
+        }
         match pieces.iter().position(|one| one[0] != lent[0]) {
             Some(member) => Err(differs(format!("member {member} has {} bytes", pieces[member][0]))),
             None => Ok(pieces),
@@ -83,7 +82,8 @@ impl<'w> Talk<'_, 'w> {
     }
 
     /// Tells all others of the node a note.
-    fn tell_near(&mut self, note: &[u64]) -> Result<()> {
+    fn tell_near<const WORDS: usize>(&mut self, note: &[u64; WORDS]) -> Result<()> {
+        const { assert!(SPREAD_NOTE_AT + 8 * WORDS as u64 <= SPREAD_END) };
         let (group, own) = (self.group, self.own()?);
         // What was told before has been used by all.
         own.store(USED_AT, 0)?;
