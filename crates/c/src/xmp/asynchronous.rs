@@ -92,9 +92,10 @@ pub(super) unsafe fn run(
             // All nodes go the same way, wherever their memories are: a source within the target is copied first.
             let bytes = if from.is_apart(to) { 0 } else { from.bytes };
             let _booked = kumiki::raw::memory(world).book(Purpose::Comm, bytes as u64)?;
-            // SAFETY: as the caller promises; nothing of the target is used meanwhile.
             let source = match bytes {
+                // SAFETY: as the caller promises; it does not overlap with the target.
                 0 => Cow::Borrowed(unsafe { &*from.slice() }),
+                // SAFETY: as the caller promises; it is not used any more when the target is.
                 _ => Cow::Owned(unsafe { from.slice() }.to_vec()),
             };
             // SAFETY: as the caller promises; they do not overlap.
