@@ -1,7 +1,7 @@
 //! The floor: bare code on the same machine. Nothing of Kumiki is on the path that is timed.
 
 use super::ours::expect;
-use super::worker::{Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
+use super::worker::{Draws, Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
 use kumiki::World;
 use kumiki_run::system::{avoid_pacing, checksum, SharedWords};
 use std::hint::black_box;
@@ -149,18 +149,19 @@ impl<'a> Floor<'a> {
         // Both have seen all of it.
         words.iter().for_each(|word| word.store(1, Ordering::Relaxed));
         world.sync().map_err(text)?;
-        let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_add(me.into());
+        let mut draws = Draws::new(me, words.len());
         let mut work = |n: u64| {
-            let (mut sum, started) = (0u64, Instant::now());
-            for _ in 0..n {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                let word = &words[state as usize % words.len()];
+            let (mut sum, mut left, started) = (0u64, n, Instant::now());
+            while left > 0 {
+                let places = draws.some(left);
                 match adds {
-                    true => drop(word.fetch_add(1, Ordering::Relaxed)),
-                    false => sum = sum.wrapping_add(word.load(Ordering::Relaxed)),
+                    true => places.iter().for_each(|&place| _ = words[place].fetch_add(1, Ordering::Relaxed)),
+                    false => {
+                        let values = places.iter().map(|&place| words[place].load(Ordering::Relaxed));
+                        sum = values.fold(sum, u64::wrapping_add);
+                    }
                 }
+                left -= places.len() as u64;
             }
             black_box(sum);
             Ok(started.elapsed())

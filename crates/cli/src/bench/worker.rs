@@ -48,6 +48,34 @@ impl Places {
     }
 }
 
+/// Random places in a table, the same as those of peers. They are drawn some at a time, as a program has a list of them: then a processor asks for as many words at
+/// once as it can, and not for as many as it finds between two draws.
+pub(super) struct Draws {
+    state: u64,
+    words: usize,
+    places: [usize; 64],
+}
+
+impl Draws {
+    pub(super) fn new(rank: u32, words: usize) -> Draws {
+        let state = 0x9e37_79b9_7f4a_7c15u64.wrapping_add(rank.into());
+        Draws { state, words, places: [0; 64] }
+    }
+
+    /// The next places, at most so many.
+    #[inline]
+    pub(super) fn some(&mut self, most: u64) -> &[usize] {
+        let count = most.min(self.places.len() as u64) as usize;
+        for place in &mut self.places[..count] {
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+            *place = self.state as usize % self.words;
+        }
+        &self.places[..count]
+    }
+}
+
 /// What went wrong with a measurement.
 pub(super) type Measured = Result<Vec<f64>, String>;
 

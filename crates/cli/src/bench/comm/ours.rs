@@ -1,6 +1,6 @@
 //! What patterns cost.
 
-use super::super::worker::{Measured, Request, Sampler, FIRST_WORD};
+use super::super::worker::{Draws, Measured, Request, Sampler, FIRST_WORD};
 use super::flat::Flat;
 use kumiki::comm::{Group, Messages, Receiver, Sender, Slots, SparseOptions, Sum};
 use kumiki::data::SharedArray;
@@ -368,23 +368,26 @@ impl<'a> Comm<'a> {
         let world = self.world;
         let ranks = u64::from(world.ranks());
         let (table, share) = self.table(words, 0)?;
-        let mut next = random(world.rank());
+        let mut draws = Draws::new(world.rank(), words as usize);
         let mut done = 0;
         let near = Near::of(world, &table, share)?;
         let parts = near.parts();
         let times = self.together(request, |count| {
             let mut stream = world.stream();
-            // In a register: behind an atomic operation memory is read again.
-            let mut draw = next;
-            for _ in 0..count {
-                let place = draw() as usize % (share * ranks as usize);
-                let (rank, index) = (place >> share.ilog2(), place & (share - 1));
-                match parts[rank] {
-                    Some(words) => drop(words[index].fetch_add(1, Relaxed)),
-                    None => stream.add(table.at(rank as u32, index), 1).map_err(text)?,
+            // In registers: behind an atomic operation memory is read again.
+            let (parts, spread) = (parts.as_slice(), Spread::of(share));
+            let mut left = count;
+            while left > 0 {
+                let places = draws.some(left);
+                for &place in places {
+                    let (rank, index) = spread.find(place);
+                    match parts[rank].get(index) {
+                        Some(word) => drop(word.fetch_add(1, Relaxed)),
+                        None => stream.add(table.at(rank as u32, index), 1).map_err(text)?,
+                    }
                 }
+                left -= places.len() as u64;
             }
-            next = draw;
             stream.flush().map_err(text)?;
             done += count;
             world.sync().map_err(text)
@@ -415,25 +418,31 @@ impl<'a> Comm<'a> {
     /// Random reads of a table over all ranks, by all ranks at once.
     fn gather(&mut self, words: u64, request: &Request) -> Measured {
         let world = self.world;
-        let ranks = world.ranks() as usize;
         let (table, share) = self.table(words, 7)?;
         let near = Near::of(world, &table, share)?;
         let parts = near.parts();
-        let mut next = random(world.rank());
+        let mut draws = Draws::new(world.rank(), words as usize);
         self.together(request, |count| {
+            let (parts, spread) = (parts.as_slice(), Spread::of(share));
             let mut left = count;
-            let mut draw = next;
             while left > 0 {
                 let now = left.min(LIST);
                 let mut sum = 0;
                 let mut far = Vec::new();
-                for _ in 0..now {
-                    let place = draw() as usize % (share * ranks);
-                    let (rank, index) = (place >> share.ilog2(), place & (share - 1));
-                    match parts[rank] {
-                        Some(words) => sum += words[index].load(Relaxed),
-                        None => far.push(table.at(rank as u32, index)),
-                    }
+                let mut of_list = now;
+                while of_list > 0 {
+                    let places = draws.some(of_list);
+                    sum += places.iter().fold(0, |sum, &place| {
+                        let (rank, index) = spread.find(place);
+                        match parts[rank].get(index) {
+                            Some(word) => sum + word.load(Relaxed),
+                            None => {
+                                far.push(table.at(rank as u32, index));
+                                sum
+                            }
+                        }
+                    });
+                    of_list -= places.len() as u64;
                 }
                 sum += world.get_many(far).map_err(text)?.into_iter().sum::<u64>();
                 if sum != 7 * now {
@@ -441,7 +450,6 @@ impl<'a> Comm<'a> {
                 }
                 left -= now;
             }
-            next = draw;
             world.sync().map_err(text)
         })
     }
@@ -460,12 +468,32 @@ impl<'w> Near<'w> {
         (0..world.ranks()).map(view).collect::<Done<Vec<_>>>().map(Near)
     }
 
-    /// The words of each rank that is on this node. This process has seen all of them: the system has no page of theirs to map later.
-    fn parts(&self) -> Vec<Option<&[AtomicU64]>> {
-        let parts: Vec<_> = self.0.iter().map(|view| view.as_ref().map(|view| view.words())).collect();
-        let seen = parts.iter().flatten().flat_map(|words| words.iter().step_by(512));
+    /// The words of each rank that is on this node, of others none. This process has seen all of them: the system has no page of theirs to map later.
+    fn parts(&self) -> Vec<&[AtomicU64]> {
+        let parts: Vec<&[AtomicU64]> =
+            self.0.iter().map(|view| view.as_ref().map_or(&[][..], |view| view.words())).collect();
+        let seen = parts.iter().flat_map(|words| words.iter().step_by(512));
         black_box(seen.map(|word| word.load(Relaxed)).fold(0, u64::wrapping_add));
         parts
+    }
+}
+
+/// How the words of a table lie on its ranks, on each a power of two of them.
+#[derive(Clone, Copy)]
+struct Spread {
+    shift: u32,
+    mask: usize,
+}
+
+impl Spread {
+    fn of(share: usize) -> Spread {
+        Spread { shift: share.ilog2(), mask: share - 1 }
+    }
+
+    /// Rank and index of a word.
+    #[inline]
+    fn find(self, place: usize) -> (usize, usize) {
+        (place >> self.shift, place & self.mask)
     }
 }
 
@@ -474,7 +502,7 @@ fn to_rate(bytes: u64, times: &[f64]) -> Vec<f64> {
 }
 
 /// Random numbers, the same as those of peers.
-fn random(rank: u32) -> impl FnMut() -> u64 + Copy {
+fn random(rank: u32) -> impl FnMut() -> u64 {
     let mut state = 0x9e37_79b9_7f4a_7c15u64.wrapping_add(rank.into());
     move || {
         state ^= state << 13;
