@@ -36,7 +36,7 @@ pub use kumiki_net::agent::blocks::Summons;
 pub use kumiki_net::agent::bootstrap::{Attachment, Hosting, STARTER_BYTES};
 pub use kumiki_net::agent::portfile::Part;
 pub use kumiki_net::codec;
-pub use kumiki_net::contract::{Leeway, LETTER_BYTES};
+pub use kumiki_net::contract::{Leeway, LETTER_BYTES, LONG_LETTER_BYTES};
 pub use kumiki_net::environment::parse_duration;
 pub use kumiki_net::shm::board::Traffic;
 pub use kumiki_net::shm::control::Activity;

@@ -45,8 +45,10 @@ pub const PIECE_BYTES: usize = 144 * 1024;
 /// Lazy payloads of so many bytes and more may be sent in place.
 pub const IN_PLACE_BYTES: u64 = 256 * 1024;
 
-/// The most bytes of a [letter](Transport::letter).
+/// The most bytes of a [letter](Transport::letter) that is short: of which two go one after the other while nothing comes.
 pub const LETTER_BYTES: usize = 1024;
+/// The most bytes of a letter.
+pub const LONG_LETTER_BYTES: usize = PIECE_BYTES;
 
 /// Where the bytes of a lazy payload come from: two words that only the [`Sink`] understands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -350,8 +352,8 @@ pub trait Transport: Send {
     fn post(&mut self, to: Rank, message: Message, sink: &mut dyn Sink) -> Result<bool> {
         self.send(to, message, sink).map(|()| false)
     }
-    /// Sends a header and a few bytes, at most [`LETTER_BYTES`], that nobody answers, if they can go at once, nothing goes before them, and it is not one of
-    /// many: whether they have gone. Their order among messages is that in which they were sent.
+    /// Sends a header and some bytes, at most [`LONG_LETTER_BYTES`], that nobody answers, if they can go at once, nothing goes before them, and it is not one of
+    /// many short ones: whether they have gone. Their order among messages is that in which they were sent.
     fn letter(&mut self, _to: Rank, _header: Header, _payload: &[u8], _sink: &mut dyn Sink) -> Result<bool> {
         Ok(false)
     }

@@ -9,7 +9,7 @@ use crate::engine::letters;
 use crate::engine::operations::Action;
 use crate::node::local::Local;
 use crate::{Error, Result};
-use kumiki_net::contract::{Leeway, LETTER_BYTES};
+use kumiki_net::contract::{Leeway, LONG_LETTER_BYTES};
 use kumiki_net::os::process;
 use kumiki_net::shm::control::Activity;
 use kumiki_net::Rank;
@@ -131,11 +131,11 @@ impl World {
         Ok(Posted(id))
     }
 
-    /// Has a rank run a service on a short request that nobody waits for, if that can go at once: whether it has. What a rank is asked in this and in other ways
+    /// Has a rank run a service on a request that nobody waits for, if that can go at once: whether it has. What a rank is asked in this and in other ways
     /// is done in the order asked. If it cannot be done, [`refused_letter`](Self::refused_letter) says so by this name.
     pub fn send_letter(&self, rank: u32, service: u8, name: u64, request: &[u8]) -> Result<bool> {
         let core: &Drive = self.core();
-        if request.len() > LETTER_BYTES || !core.has_transport.load(Ordering::Relaxed) {
+        if request.len() > LONG_LETTER_BYTES || !core.has_transport.load(Ordering::Relaxed) {
             return Ok(false);
         }
         core.check_usable()?;

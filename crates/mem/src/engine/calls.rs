@@ -365,6 +365,23 @@ impl Calls {
         }
     }
 
+    /// Memory for so many bytes, if some is kept that is enough; otherwise none.
+    pub(crate) fn take_long(&mut self, bytes: usize) -> Vec<u8> {
+        let mut spare = match bytes {
+            _ if bytes <= self.spare.capacity() => std::mem::take(&mut self.spare),
+            _ if bytes <= self.long_spare.capacity() => self.take_long_spare(),
+            _ => Vec::new(),
+        };
+        spare.clear();
+        spare
+    }
+
+    /// Memory that is not needed any more.
+    pub(crate) fn give_long(&mut self, bytes: Vec<u8>) {
+        self.bytes += bytes.len() as u64;
+        self.recycle(bytes);
+    }
+
     fn take_long_spare(&mut self) -> Vec<u8> {
         let bytes = std::mem::take(&mut self.long_spare);
         self.bytes -= bytes.capacity() as u64;

@@ -1,14 +1,14 @@
-//! Letters: short work for another rank that nobody waits for. There is no operation, no table and no answer: only one that could not be done comes
+//! Letters: work for another rank that nobody waits for. There is no operation, no table and no answer: only one that could not be done comes
 //! back, by the name that its sender has given it.
 //!
 //! A letter goes only where nothing is before it, in one frame. Whoever gets it runs the service that it names, as for a [call](super::calls), in the
 //! order in which both came.
 
-use crate::engine::calls::{self, Request};
+use crate::engine::calls::{self, Calls, Request};
 use crate::engine::frames;
 use crate::engine::Feed;
 use crate::Error;
-use kumiki_net::contract::{Leeway, Outbox, LETTER_BYTES};
+use kumiki_net::contract::{Leeway, Outbox, LETTER_BYTES, LONG_LETTER_BYTES};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ const MOST_OF_A_RANK: usize = 64;
 pub(crate) struct Letters {
     /// Of which a part has come: one of a sender at most.
     arriving: Vec<(Rank, Vec<u8>)>,
-    /// Memory for the next one.
+    /// Memory for the next one that is short; for one that is long, calls have some.
     spare: Vec<u8>,
     refused: Vec<Refused>,
 }
@@ -42,18 +42,24 @@ impl Letters {
         (arriving.sum::<usize>() + self.spare.capacity()) as u64
     }
 
-    /// A part of one has come.
-    pub(crate) fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
+    /// A part of one has come. Whether memory was taken for it that is to be booked: it is not refused, as whoever sends what is long has room
+    /// at this rank that was.
+    pub(crate) fn part(
+        &mut self,
+        calls: &mut Calls,
+        from: Rank,
+        header: &Header,
+        at: u32,
+        bytes: &[u8],
+    ) -> bool {
         let at = at as usize;
-        if header.c > LETTER_BYTES as u64 || at + bytes.len() > header.c as usize {
-            return;
+        if header.c > LONG_LETTER_BYTES as u64 || at + bytes.len() > header.c as usize {
+            return false;
         }
         let index = match self.arriving.iter().position(|(other, _)| *other == from) {
             Some(index) => index,
             None => {
-                let mut memory = std::mem::take(&mut self.spare);
-                memory.reserve_exact(LETTER_BYTES);
-                self.arriving.push((from, memory));
+                self.arriving.push((from, Vec::new()));
                 self.arriving.len() - 1
             }
         };
@@ -62,24 +68,36 @@ impl Letters {
         if at == 0 {
             letter.clear();
         }
+        let grows = at == 0 && letter.capacity() < header.c as usize;
+        if grows {
+            *letter = match header.c as usize > LETTER_BYTES {
+                true => calls.take_long(header.c as usize),
+                false => std::mem::take(&mut self.spare),
+            };
+            letter.reserve_exact(LETTER_BYTES.max(header.c as usize));
+        }
         if letter.len() == at {
             letter.extend_from_slice(bytes);
         }
+        grows && header.c as usize > LETTER_BYTES
     }
 
     /// Takes the one of a sender, if it is whole.
-    fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
+    fn arrived(&mut self, calls: &mut Calls, from: Rank, header: &Header) -> Option<Vec<u8>> {
         let index = self.arriving.iter().position(|(other, _)| *other == from)?;
         let (_, letter) = self.arriving.swap_remove(index);
         if letter.len() as u64 == header.c {
             return Some(letter);
         }
-        self.recycle(letter);
+        self.recycle(calls, letter);
         None
     }
 
-    fn recycle(&mut self, mut letter: Vec<u8>) {
-        if self.spare.capacity() == 0 && letter.capacity() <= LETTER_BYTES {
+    /// Keeps the memory of one for the next.
+    fn recycle(&mut self, calls: &mut Calls, mut letter: Vec<u8>) {
+        if letter.capacity() > LETTER_BYTES {
+            calls.give_long(letter);
+        } else if self.spare.capacity() == 0 {
             letter.clear();
             self.spare = letter;
         }
@@ -123,7 +141,8 @@ pub(crate) fn header(service: u8, name: u64, bytes: usize) -> Header {
 
 /// A letter is complete: does what it asks.
 pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
-    let Some(bytes) = feed.engine.letters.arrived(from, header) else {
+    let engine = &mut *feed.engine;
+    let Some(bytes) = engine.letters.arrived(&mut engine.calls, from, header) else {
         let wrong = Error::misuse("a letter is not as long as its header says");
         return out.messages.push((from, frames::refusal(header.op, wrong, path)));
     };
@@ -131,7 +150,12 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
     let request = Request { from, path, op, service, leeway: Leeway::None, is_letter: true, bytes };
     match calls::attempt_letter(feed, &request) {
         Some(done) => {
-            feed.engine.letters.recycle(request.bytes);
+            let is_long = request.bytes.capacity() > LETTER_BYTES;
+            let engine = &mut *feed.engine;
+            engine.letters.recycle(&mut engine.calls, request.bytes);
+            if is_long {
+                feed.settle();
+            }
             if let Err(error) = done {
                 out.messages.push((from, frames::refusal(op, error, path)));
             }
@@ -160,6 +184,7 @@ mod tests {
     use super::*;
     use crate::engine::calls::{Service, Services};
     use crate::engine::Engine;
+    use crate::Purpose;
     use crate::World;
     use kumiki_net::contract::Sink;
     use std::cell::RefCell;
@@ -213,7 +238,7 @@ mod tests {
         assert_eq!(back, [(FROM, frames::REFUSAL, 7)]);
         assert_eq!((feed.engine.calls.has_stalled(), feed.engine.calls.bytes()), (false, 0));
         // One that is not as long as it says, one that is too long, one for a service that is none, and one that cannot be done.
-        let long = vec![1; LETTER_BYTES + 1];
+        let long = vec![1; LONG_LETTER_BYTES + 1];
         for (header, bytes) in [
             (header(0, 8, 5), &[1, 2, 3][..]),
             (header(0, 8, long.len()), &long),
@@ -226,6 +251,31 @@ mod tests {
         assert_eq!(SERVED.with_borrow(Vec::len), 0);
         feed.settle();
         assert!(feed.engine.letters.bytes() <= LETTER_BYTES as u64);
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_long_letter_is_booked_while_it_comes_and_its_memory_is_for_the_next() {
+        let world = World::init().unwrap();
+        let mut engine = Engine::new(Services { table: NOTES, may_unwind: false });
+        let mut feed = engine.feed(world.core());
+        let before = world.core().books.of(Purpose::Operation);
+        let booked = || world.core().books.of(Purpose::Operation) - before;
+        let header = header(0, 5, LONG_LETTER_BYTES);
+        let letter: Vec<u8> = (0..LONG_LETTER_BYTES).map(|at| (at % 7) as u8).collect();
+        feed.part(FROM, &header, 0, &letter[..5000]);
+        assert!(booked() >= LONG_LETTER_BYTES as u64, "{}", booked());
+        for _ in 0..3 {
+            assert_eq!(give(&mut feed, &header, &letter), []);
+            assert_eq!(SERVED.with_borrow_mut(Vec::pop), Some(letter.clone()));
+            assert!(booked() <= LONG_LETTER_BYTES as u64 + LETTER_BYTES as u64, "{}", booked());
+        }
+        // One whose sender goes leaves nothing.
+        feed.part(FROM, &header, 0, &letter[..5000]);
+        feed.engine.letters.forget_peer(FROM);
+        feed.settle();
+        assert_eq!((feed.engine.letters.bytes(), booked()), (0, 0));
         world.finalize().unwrap();
     }
 

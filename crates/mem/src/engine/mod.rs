@@ -351,7 +351,11 @@ impl Sink for Feed<'_> {
             return self.engine.calls.part(&self.node.books, from, header, at, bytes);
         }
         if header.kind == frames::LETTER {
-            return self.engine.letters.part(from, header, at, bytes);
+            let engine = &mut *self.engine;
+            if engine.letters.part(&mut engine.calls, from, header, at, bytes) {
+                self.settle();
+            }
+            return;
         }
         if matches!(header.kind, frames::SCATTER | frames::GATHER) {
             return self.engine.sections.part(self.node, from, header, at, bytes);

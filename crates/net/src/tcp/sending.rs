@@ -3,7 +3,7 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Leeway, Message, Outbox, Path, Sink, LETTER_BYTES};
+use crate::contract::{Leeway, Message, Outbox, Path, Sink, LETTER_BYTES, LONG_LETTER_BYTES};
 use crate::os::time;
 use crate::wire::Header;
 use crate::{Rank, Result};
@@ -14,7 +14,7 @@ pub(super) const FEW_UNANSWERED: u32 = 8;
 /// So many of them at most.
 const MOST_FED: usize = 64;
 
-/// So many letters go one after the other on a connection, while nothing comes: who sends more has them go together, as messages.
+/// So many short letters go one after the other on a connection, while nothing comes: who sends more has them go together, as messages.
 const MOST_LETTERS: u8 = 2;
 
 /// Whether another message follows at once, with which this one may go out.
@@ -78,7 +78,7 @@ impl Tcp {
         }
         match link.send_now(&message) {
             Ok(Some(sent)) => {
-                if link.stream.is_some() {
+                if link.stream.is_some() || !sent {
                     link.balance(&*self.setup.accounts);
                 }
                 if !sent {
@@ -102,7 +102,7 @@ impl Tcp {
         Ok(())
     }
 
-    /// Sends a header and a few bytes at once, if there is a connection and nothing goes before them. Whether they have gone.
+    /// Sends a header and some bytes at once, if there is a connection and nothing goes before them. Whether they have gone.
     pub(super) fn send_letter(
         &mut self,
         to: Rank,
@@ -112,7 +112,7 @@ impl Tcp {
     ) -> bool {
         // What waits goes first; answers that wait for long go with a message, when they are enough.
         let waits = !self.waiting.is_empty() || !self.retries.is_empty() || self.late.is_full();
-        if waits || payload.len() > LETTER_BYTES {
+        if waits || payload.len() > LONG_LETTER_BYTES {
             return false;
         }
         let index = self.routes.get(&to.0).copied();
@@ -127,16 +127,18 @@ impl Tcp {
         }
         let link = index.and_then(|index| Some((index, self.links[index as usize].as_mut()?)));
         let may_go = |link: &Link| {
-            link.may_send_now() && link.may_request() && link.letters < MOST_LETTERS && !link.surplus
+            let is_one_of_few = payload.len() > LETTER_BYTES || link.letters < MOST_LETTERS;
+            link.may_send_now() && link.may_request() && is_one_of_few && !link.surplus
         };
         let Some((index, link)) = link.filter(|(_, link)| may_go(link)) else {
             return false;
         };
         self.tick += 1;
         link.used = self.tick;
-        link.letters += 1;
-        match link.send_letter(header, payload) {
-            Ok(sent) => {
+        link.letters += u8::from(payload.len() <= LETTER_BYTES);
+        match link.send_letter(header, payload, &mut self.buffers) {
+            Ok(None) => return false,
+            Ok(Some(sent)) => {
                 if link.stream.is_some() {
                     link.balance(&*self.setup.accounts);
                 }

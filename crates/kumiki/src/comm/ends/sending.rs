@@ -1,6 +1,6 @@
 //! The end that sends.
 
-use super::{never_made, reap, settle, Done, Results, END_BYTES, MOST_POSTED, NOBODY};
+use super::{never_made, reap, settle, Done, Results, END_BYTES, MOST_POSTED, MOST_SPARES, NOBODY};
 use crate::comm::door::{Knock, What};
 use crate::comm::lane::{Lane, Part, Stub, STUB_BYTES};
 use crate::comm::lobby::Lobby;
@@ -8,7 +8,7 @@ use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::{BREAK, COMM, PUSH};
 use crate::data::heap;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
-use kumiki_mem::{Booking, Mark, Posted, LETTER_BYTES};
+use kumiki_mem::{Booking, Mark, Posted};
 use std::any::Any;
 use std::collections::VecDeque;
 
@@ -332,14 +332,13 @@ impl SendEnd {
                 self.refused = reap(world, &mut self.posted, &mut self.spares).err();
             }
             // The answer to the end says that all before it has come.
-            let is_letter = matches!(part, Part::Bytes { .. })
-                && self.posted.is_empty()
-                && part.bytes() < LETTER_BYTES / 2;
+            let is_letter = matches!(part, Part::Bytes { .. }) && self.posted.is_empty();
             let buffer = self.spares.take(part.bytes());
             let request = lane.request(PUSH, buffer, self.sent, part, hungry);
             let name = lane.address.bits();
-            if !is_letter || !world.note(world.memory.send_letter(self.peer, COMM, name, &request))? {
-                self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?);
+            match is_letter && world.note(world.memory.send_letter(self.peer, COMM, name, &request))? {
+                true => self.spares.keep(world, request, MOST_SPARES),
+                false => self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?),
             }
         }
         self.sent += part.cell_count(lane.slot_bytes);

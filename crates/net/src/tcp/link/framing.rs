@@ -272,14 +272,57 @@ impl Link {
         self.send_bytes(&sealed)
     }
 
-    /// Sends a header and a few bytes that nobody answers. Returns whether all went.
-    pub(in crate::tcp) fn send_letter(&mut self, header: Header, payload: &[u8]) -> Result<bool> {
+    /// Sends a header and some bytes that nobody answers. Returns whether all went; nothing if there is no memory to send them from.
+    pub(in crate::tcp) fn send_letter(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        buffers: &mut Buffers,
+    ) -> Result<Option<bool>> {
+        if payload.len() > LETTER_BYTES {
+            return self.send_long_letter(header, payload, buffers);
+        }
         let mut frame = [0; FRAME_HEADER_BYTES + LETTER_BYTES];
         let end = FRAME_HEADER_BYTES + payload.len();
         let sealed = self.wire.seal(header.with_payload(payload)).map_err(|error| self.broken(&error))?;
         frame[..FRAME_HEADER_BYTES].copy_from_slice(&sealed);
         frame[FRAME_HEADER_BYTES..end].copy_from_slice(payload);
-        self.send_bytes(&frame[..end])
+        self.send_bytes(&frame[..end]).map(Some)
+    }
+
+    /// A long one goes from where it is, and only what the socket does not take is copied; if it must be kept until the peer has it, a copy goes.
+    fn send_long_letter(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        buffers: &mut Buffers,
+    ) -> Result<Option<bool>> {
+        let is_kept = self.stream.is_some() || self.corrupt_next || self.drop_next;
+        let buffer = if is_kept { buffers.take() } else { None };
+        if is_kept && buffer.is_none() {
+            return Ok(None);
+        }
+        let payload_crc = socket::checksum(payload);
+        let header = Header { payload_bytes: payload.len() as u32, payload_crc, ..header };
+        let sealed = self.wire.seal(header).map_err(|error| self.broken(&error))?;
+        if let Some(mut buffer) = buffer {
+            let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + payload.len());
+            buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
+            buffer[LEAD_BYTES..end].copy_from_slice(payload);
+            return self.send_owned(buffer, start, end, buffers).map(Some);
+        }
+        let sent = match socket::send_both(self.fd.as_fd(), &sealed, payload) {
+            Err(error) if error.would_block() => 0,
+            sent => sent?,
+        };
+        self.burst_bytes += sent as u32;
+        if sent == FRAME_HEADER_BYTES + payload.len() {
+            return Ok(Some(true));
+        }
+        let header = &sealed[sent.min(FRAME_HEADER_BYTES)..];
+        let bytes = [header, &payload[sent.saturating_sub(FRAME_HEADER_BYTES)..]].concat();
+        self.unsent = Some(Box::new(Unsent::Copied { start: 0, end: bytes.len(), bytes }));
+        Ok(Some(false))
     }
 
     pub(super) fn seal_bare(&mut self, message: &Message) -> Result<[u8; FRAME_HEADER_BYTES]> {

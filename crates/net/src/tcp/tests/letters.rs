@@ -1,7 +1,7 @@
 //! Letters between two ranks.
 
 use super::*;
-use crate::contract::LETTER_BYTES;
+use crate::contract::{LETTER_BYTES, LONG_LETTER_BYTES};
 
 /// A letter of so many bytes, with a number.
 fn send(tcp: &mut Tcp, to: u32, op: u64, bytes: usize, sink: &mut Heard) -> bool {
@@ -41,6 +41,26 @@ fn letters_go_while_something_comes_and_keep_their_order_among_messages() {
         (3, 0),
         (4, 8)
     ]));
+}
+
+#[test]
+fn long_letters_go_one_after_the_other_until_the_socket_is_full_and_come_whole() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let mut sent = 0;
+    while sent < 1000 && send(&mut caller, 1, sent + 1, LONG_LETTER_BYTES, &mut heard) {
+        sent += 1;
+    }
+    assert!(sent > 2 && sent < 1000, "{sent}");
+    let unsent = caller.links.iter().flatten().map(|link| link.booked_bytes()).sum::<u64>();
+    assert!(unsent > 0, "what the socket did not take is kept, and booked");
+    while (reached.frames.len() as u64) < sent {
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert!(reached.frames.iter().map(|header| header.op).eq(1..=sent));
+    assert!(reached.frames.iter().all(|header| header.payload_bytes as usize == LONG_LETTER_BYTES));
+    assert!(send(&mut caller, 1, 9, LONG_LETTER_BYTES, &mut heard), "it has gone since");
+    assert!(!send(&mut caller, 1, 9, LONG_LETTER_BYTES + 1, &mut heard));
 }
 
 #[test]

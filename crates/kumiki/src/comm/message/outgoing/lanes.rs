@@ -9,7 +9,7 @@ use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::COMM;
 use crate::{Error, Purpose, Rank, Result, World};
 use kumiki_mem::codec::{Reader, Writer};
-use kumiki_mem::{Leeway, Local, Mark, Posted, LETTER_BYTES};
+use kumiki_mem::{Leeway, Local, Mark, Posted, LETTER_BYTES, LONG_LETTER_BYTES};
 
 /// Requests to a lane on another node that may be under way at once.
 const MOST_POSTED: usize = 32;
@@ -280,7 +280,7 @@ impl Out {
         (record, body): (&Record, &[u8]),
     ) -> Result<bool> {
         let bytes = LANE_HEAD_BYTES + record.ring_bytes() as usize + 8;
-        if bytes > LETTER_BYTES {
+        if bytes > LONG_LETTER_BYTES {
             return Ok(false);
         }
         self.check_letters(world, to)?;
@@ -296,10 +296,15 @@ impl Out {
             return Ok(false);
         }
         let name = lane.ring.address.bits();
-        let start = Writer::in_buffer(LANE_LETTER, spares.take_letter(), bytes);
+        let is_short = bytes <= LETTER_BYTES;
+        let buffer = if is_short { spares.take_letter() } else { spares.take(bytes) };
+        let start = Writer::in_buffer(LANE_LETTER, buffer, bytes);
         let letter = record.write(start.long(name).long(first).flag(false), body).finish();
         let sent = world.memory.send_letter(to, COMM, name, &letter);
-        spares.give_letter(world, letter);
+        match is_short {
+            true => spares.give_letter(world, letter),
+            false => spares.keep(world, letter, MOST_SPARES),
+        }
         if sent == Ok(true) {
             lane.tail = first.wrapping_add(record.ring_bytes());
         }
