@@ -11,7 +11,7 @@ use crate::error::Fate;
 use crate::node::ledger::{Books, Purpose};
 use crate::node::local::Local;
 use crate::{Error, Result};
-use kumiki_net::contract::{Leeway, Message, Outbox, Payload, Source, FLAG_MORE};
+use kumiki_net::contract::{Leeway, Message, Outbox, Payload, Source, FLAG_MORE, LETTER_BYTES};
 use kumiki_net::os::socket::Place;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -86,6 +86,16 @@ struct Arriving {
     lent: usize,
 }
 
+/// The sender of a request, and its number there.
+fn key_of(from: Rank, header: &Header) -> (Rank, u64) {
+    (from, if header.kind == frames::LETTER { LETTER } else { header.op })
+}
+
+/// Bytes of a request that waits for a lock, for the ledger.
+fn stalled_bytes(request: &Request) -> u64 {
+    request.bytes.len() as u64 + REQUEST_BYTES
+}
+
 impl Arriving {
     /// Whether all before this place has come.
     fn has_come_to(&mut self, place: u64) -> bool {
@@ -108,8 +118,12 @@ impl Arriving {
 
 /// Bytes of the tables for a request that has come, for the ledger.
 const REQUEST_BYTES: u64 = 64;
-/// So many letters of a rank wait for a lock: it sends two while it hears nothing.
+/// So many short letters of a rank wait for a lock: it sends two while it hears nothing; and so many bytes of all of them: of long ones it sends no more than
+/// there is room for.
 const MOST_STALLED: usize = 64;
+const MOST_STALLED_BYTES: u64 = MAX_CALL_BYTES;
+/// The number of a long letter of a rank, of which one comes after the other.
+const LETTER: u64 = u64::MAX;
 /// So much is taken for requests even if the budget is spent: by requests others give memory back.
 const RESERVE_BYTES: u64 = 64 << 10;
 const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
@@ -179,9 +193,9 @@ impl Calls {
             return;
         }
         if offset == 0 {
-            self.admit(books, (from, header.op), header.c);
+            self.admit(books, key_of(from, header), header.c);
         }
-        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == (from, header.op));
+        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == key_of(from, header));
         if let Some(arriving) = arriving.filter(|arriving| arriving.booked - REQUEST_BYTES >= end) {
             if arriving.has_come_to(offset) {
                 arriving.put(bytes);
@@ -204,9 +218,9 @@ impl Calls {
             return None;
         }
         if offset == 0 {
-            self.admit(books, (from, header.op), header.c);
+            self.admit(books, key_of(from, header), header.c);
         }
-        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == (from, header.op))?;
+        let arriving = self.arriving.iter_mut().find(|arriving| arriving.key == key_of(from, header))?;
         if end > arriving.booked - REQUEST_BYTES || !arriving.has_come_to(offset) {
             return None;
         }
@@ -222,9 +236,11 @@ impl Calls {
     /// Books a request, in the budget or, when that is spent, in the reserve.
     fn book(&mut self, books: &Books, bytes: u64) -> Result<()> {
         if let Err(spent) = books.book(Purpose::Operation, bytes) {
-            let arriving: u64 = self.arriving.iter().map(|arriving| arriving.booked).sum();
-            let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
-            if arriving + stalled.sum::<u64>() + bytes > RESERVE_BYTES {
+            // Letters are kept in any case.
+            let arriving = self.arriving.iter().filter(|arriving| arriving.key.1 != LETTER);
+            let stalled = self.stalled.iter().filter(|request| !request.is_letter).map(stalled_bytes);
+            let reserved = arriving.map(|arriving| arriving.booked).chain(stalled).sum::<u64>();
+            if reserved + bytes > RESERVE_BYTES {
                 return Err(spent);
             }
             books.set(Purpose::Operation, books.of(Purpose::Operation) + bytes);
@@ -235,22 +251,44 @@ impl Calls {
 
     /// Keeps a letter that met a lock, whether or not the budget is spent: its sender does not send it again.
     pub(crate) fn stall(&mut self, books: &Books, letter: Request) -> Result<()> {
-        let of_it = self.stalled.iter().filter(|other| other.is_letter && other.from == letter.from).count();
-        if of_it >= MOST_STALLED {
+        let of_it = || self.stalled.iter().filter(|other| other.is_letter && other.from == letter.from);
+        let is_long = |letter: &Request| letter.bytes.len() > LETTER_BYTES;
+        let bytes = stalled_bytes(&letter);
+        let short = of_it().filter(|other| !is_long(other)).count();
+        if !is_long(&letter) && short >= MOST_STALLED
+            || of_it().map(stalled_bytes).sum::<u64>() + bytes > MOST_STALLED_BYTES
+        {
+            if is_long(&letter) {
+                self.served(letter.bytes);
+            }
             return Err(Error::Refused("too many letters that nobody could take".into()));
         }
-        let bytes = letter.bytes.len() as u64 + REQUEST_BYTES;
-        if self.book(books, bytes).is_err() {
-            books.set(Purpose::Operation, books.of(Purpose::Operation) + bytes);
-            self.bytes += bytes;
+        // A long one was booked when it came.
+        if !is_long(&letter) {
+            self.force(books, bytes);
         }
         self.stalled.push_back(letter);
         Ok(())
     }
 
-    /// Makes room for a request, if there is some.
+    /// Books what cannot be refused.
+    fn force(&mut self, books: &Books, bytes: u64) {
+        books.force(Purpose::Operation, bytes);
+        self.bytes += bytes;
+    }
+
+    /// Makes room for a request, if there is some. There is for a letter.
     fn admit(&mut self, books: &Books, key: (Rank, u64), length: u64) {
         let booked = length + REQUEST_BYTES;
+        let is_letter = key.1 == LETTER;
+        if is_letter {
+            // Of one before it that never became whole nothing is left.
+            let stale = self.arriving.iter().position(|arriving| arriving.key == key);
+            if let Some(stale) = stale.map(|index| self.arriving.swap_remove(index)) {
+                self.bytes -= stale.booked;
+                books.unbook(Purpose::Operation, stale.booked);
+            }
+        }
         let twice = self.arriving.iter().any(|arriving| arriving.key == key);
         if twice {
             return;
@@ -260,8 +298,10 @@ impl Calls {
             let freed = self.long_spare.capacity() as u64;
             drop(self.take_long_spare());
             books.unbook(Purpose::Operation, freed);
-            if freed == 0 || self.book(books, booked).is_err() {
-                return;
+            match (freed == 0 || self.book(books, booked).is_err(), is_letter) {
+                (true, true) => self.force(books, booked),
+                (true, false) => return,
+                (false, _) => {}
             }
         }
         let is_long = length as usize > SPARE_BYTES && length as usize <= self.long_spare.capacity();
@@ -306,7 +346,7 @@ impl Calls {
         self.stalled.retain(|request| request.from != peer);
         self.replies.retain(|_, (to, _)| *to != peer);
         let arriving = self.arriving.iter().map(|arriving| arriving.booked);
-        let stalled = self.stalled.iter().map(|request| request.bytes.len() as u64 + REQUEST_BYTES);
+        let stalled = self.stalled.iter().map(stalled_bytes);
         let replies = self.replies.values().map(|(_, bytes)| bytes.len() as u64);
         let own = self.own.values().map(Own::bytes);
         let spare = [self.long_spare.capacity() as u64];
@@ -314,15 +354,15 @@ impl Calls {
     }
 
     /// Takes the request that has come wholly.
-    fn arrived(&mut self, books: &Books, from: Rank, header: &Header) -> Result<Vec<u8>> {
-        if let Some(few) = Few::of(header) {
+    pub(crate) fn arrived(&mut self, books: &Books, from: Rank, header: &Header) -> Result<Vec<u8>> {
+        if let Some(few) = Few::of(header).filter(|_| header.kind == frames::CALL) {
             self.book(books, few.bytes().len() as u64 + REQUEST_BYTES)?;
             let mut bytes = std::mem::take(&mut self.spare);
             bytes.extend_from_slice(few.bytes());
             return Ok(bytes);
         }
         let wrong = || Error::misuse("the request of a call is not as long as its header says");
-        let index = self.arriving.iter().position(|arriving| arriving.key == (from, header.op));
+        let index = self.arriving.iter().position(|arriving| arriving.key == key_of(from, header));
         let Some(index) = index else {
             let (asked, left) = (header.c, books.left());
             let what = "the budget of the rank that is called";
@@ -345,7 +385,7 @@ impl Calls {
     }
 
     /// A request has been served.
-    fn served(&mut self, bytes: Vec<u8>) {
+    pub(crate) fn served(&mut self, bytes: Vec<u8>) {
         self.bytes -= REQUEST_BYTES;
         self.recycle(bytes);
     }
@@ -365,24 +405,7 @@ impl Calls {
         }
     }
 
-    /// Memory for so many bytes, if some is kept that is enough; otherwise none.
-    pub(crate) fn take_long(&mut self, bytes: usize) -> Vec<u8> {
-        let mut spare = match bytes {
-            _ if bytes <= self.spare.capacity() => std::mem::take(&mut self.spare),
-            _ if bytes <= self.long_spare.capacity() => self.take_long_spare(),
-            _ => Vec::new(),
-        };
-        spare.clear();
-        spare
-    }
-
-    /// Memory that is not needed any more.
-    pub(crate) fn give_long(&mut self, bytes: Vec<u8>) {
-        self.bytes += bytes.len() as u64;
-        self.recycle(bytes);
-    }
-
-    fn take_long_spare(&mut self) -> Vec<u8> {
+    pub(crate) fn take_long_spare(&mut self) -> Vec<u8> {
         let bytes = std::mem::take(&mut self.long_spare);
         self.bytes -= bytes.capacity() as u64;
         bytes

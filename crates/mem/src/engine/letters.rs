@@ -4,7 +4,7 @@
 //! A letter goes only where nothing is before it, in one frame. Whoever gets it runs the service that it names, as for a [call](super::calls), in the
 //! order in which both came.
 
-use crate::engine::calls::{self, Calls, Request};
+use crate::engine::calls::{self, Request};
 use crate::engine::frames;
 use crate::engine::Feed;
 use crate::Error;
@@ -17,12 +17,12 @@ use std::sync::atomic::Ordering;
 const MOST_REFUSED: usize = 256;
 const MOST_OF_A_RANK: usize = 64;
 
-/// Those that are coming in, and those that came back.
+/// Those that are coming in, if they are short (long ones come as calls do), and those that came back.
 #[derive(Debug, Default)]
 pub(crate) struct Letters {
     /// Of which a part has come: one of a sender at most.
     arriving: Vec<(Rank, Vec<u8>)>,
-    /// Memory for the next one that is short; for one that is long, calls have some.
+    /// Memory for the next one.
     spare: Vec<u8>,
     refused: Vec<Refused>,
 }
@@ -42,24 +42,18 @@ impl Letters {
         (arriving.sum::<usize>() + self.spare.capacity()) as u64
     }
 
-    /// A part of one has come. Whether memory was taken for it that is to be booked: it is not refused, as whoever sends what is long has room
-    /// at this rank that was.
-    pub(crate) fn part(
-        &mut self,
-        calls: &mut Calls,
-        from: Rank,
-        header: &Header,
-        at: u32,
-        bytes: &[u8],
-    ) -> bool {
+    /// A part of a short one has come.
+    pub(crate) fn part(&mut self, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
         let at = at as usize;
-        if header.c > LONG_LETTER_BYTES as u64 || at + bytes.len() > header.c as usize {
-            return false;
+        if !is_short(header) || at + bytes.len() > header.c as usize {
+            return;
         }
         let index = match self.arriving.iter().position(|(other, _)| *other == from) {
             Some(index) => index,
             None => {
-                self.arriving.push((from, Vec::new()));
+                let mut memory = std::mem::take(&mut self.spare);
+                memory.reserve_exact(LETTER_BYTES);
+                self.arriving.push((from, memory));
                 self.arriving.len() - 1
             }
         };
@@ -68,36 +62,24 @@ impl Letters {
         if at == 0 {
             letter.clear();
         }
-        let grows = at == 0 && letter.capacity() < header.c as usize;
-        if grows {
-            *letter = match header.c as usize > LETTER_BYTES {
-                true => calls.take_long(header.c as usize),
-                false => std::mem::take(&mut self.spare),
-            };
-            letter.reserve_exact(LETTER_BYTES.max(header.c as usize));
-        }
         if letter.len() == at {
             letter.extend_from_slice(bytes);
         }
-        grows && header.c as usize > LETTER_BYTES
     }
 
-    /// Takes the one of a sender, if it is whole.
-    fn arrived(&mut self, calls: &mut Calls, from: Rank, header: &Header) -> Option<Vec<u8>> {
+    /// Takes the short one of a sender, if it is whole.
+    fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
         let index = self.arriving.iter().position(|(other, _)| *other == from)?;
         let (_, letter) = self.arriving.swap_remove(index);
         if letter.len() as u64 == header.c {
             return Some(letter);
         }
-        self.recycle(calls, letter);
+        self.recycle(letter);
         None
     }
 
-    /// Keeps the memory of one for the next.
-    fn recycle(&mut self, calls: &mut Calls, mut letter: Vec<u8>) {
-        if letter.capacity() > LETTER_BYTES {
-            calls.give_long(letter);
-        } else if self.spare.capacity() == 0 {
+    fn recycle(&mut self, mut letter: Vec<u8>) {
+        if self.spare.capacity() == 0 && letter.capacity() <= LETTER_BYTES {
             letter.clear();
             self.spare = letter;
         }
@@ -139,10 +121,24 @@ pub(crate) fn header(service: u8, name: u64, bytes: usize) -> Header {
     Header { kind: frames::LETTER, op: name, a: service.into(), c: bytes as u64, ..Header::default() }
 }
 
+/// Whether a letter is a short one.
+fn is_short(header: &Header) -> bool {
+    header.c <= LETTER_BYTES as u64
+}
+
+/// Whether a letter is a long one, as there may be.
+pub(crate) fn is_long(header: &Header) -> bool {
+    !is_short(header) && header.c <= LONG_LETTER_BYTES as u64
+}
+
 /// A letter is complete: does what it asks.
 pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
-    let engine = &mut *feed.engine;
-    let Some(bytes) = engine.letters.arrived(&mut engine.calls, from, header) else {
+    let arrived = match is_short(header) {
+        true => feed.engine.letters.arrived(from, header),
+        false => feed.engine.calls.arrived(&feed.node.books, from, header).ok(),
+    };
+    let Some(bytes) = arrived else {
+        feed.settle();
         let wrong = Error::misuse("a letter is not as long as its header says");
         return out.messages.push((from, frames::refusal(header.op, wrong, path)));
     };
@@ -150,11 +146,9 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
     let request = Request { from, path, op, service, leeway: Leeway::None, is_letter: true, bytes };
     match calls::attempt_letter(feed, &request) {
         Some(done) => {
-            let is_long = request.bytes.capacity() > LETTER_BYTES;
-            let engine = &mut *feed.engine;
-            engine.letters.recycle(&mut engine.calls, request.bytes);
-            if is_long {
-                feed.settle();
+            match is_short(header) {
+                true => feed.engine.letters.recycle(request.bytes),
+                false => served_long(feed, request.bytes),
             }
             if let Err(error) = done {
                 out.messages.push((from, frames::refusal(op, error, path)));
@@ -167,6 +161,16 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
                 out.messages.push((from, frames::refusal(op, error, path)));
             }
         }
+    }
+}
+
+/// A long letter was served: its memory is for the next, if the budget has room for that.
+fn served_long(feed: &mut Feed<'_>, bytes: Vec<u8>) {
+    feed.engine.calls.served(bytes);
+    feed.settle();
+    if feed.node.books.left() == 0 {
+        drop(feed.engine.calls.take_long_spare());
+        feed.settle();
     }
 }
 
@@ -273,9 +277,9 @@ mod tests {
         }
         // One whose sender goes leaves nothing.
         feed.part(FROM, &header, 0, &letter[..5000]);
-        feed.engine.letters.forget_peer(FROM);
+        feed.engine.calls.forget_peer(FROM);
         feed.settle();
-        assert_eq!((feed.engine.letters.bytes(), booked()), (0, 0));
+        assert_eq!((feed.engine.calls.bytes(), booked()), (0, 0));
         world.finalize().unwrap();
     }
 

@@ -351,11 +351,10 @@ impl Sink for Feed<'_> {
             return self.engine.calls.part(&self.node.books, from, header, at, bytes);
         }
         if header.kind == frames::LETTER {
-            let engine = &mut *self.engine;
-            if engine.letters.part(&mut engine.calls, from, header, at, bytes) {
-                self.settle();
+            if letters::is_long(header) {
+                return self.engine.calls.part(&self.node.books, from, header, at, bytes);
             }
-            return;
+            return self.engine.letters.part(from, header, at, bytes);
         }
         if matches!(header.kind, frames::SCATTER | frames::GATHER) {
             return self.engine.sections.part(self.node, from, header, at, bytes);
@@ -380,7 +379,10 @@ impl Sink for Feed<'_> {
 
     fn room(&mut self, from: Rank, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
         match header.kind {
-            frames::CALL => self.engine.calls.room(&self.node.books, from, header, at, bytes),
+            frames::LETTER if !letters::is_long(header) || self.is_uncalled_for(from, header) => None,
+            frames::CALL | frames::LETTER => {
+                self.engine.calls.room(&self.node.books, from, header, at, bytes)
+            }
             frames::DATA if !self.is_uncalled_for(from, header) => {
                 self.engine.sections.room(header, at, bytes)
             }

@@ -281,7 +281,7 @@ impl Link {
     }
 
     /// Books what waits here. It cannot be refused: questions wait because an operation was booked that asks them, answers
-    /// because a peer waits for them, and neither may do that for more than a bounded number.
+    /// because a peer waits for them, and neither may do that for more than a bounded number; behind what is left of a letter no other goes.
     pub(super) fn balance(&mut self, accounts: &dyn Accounts) {
         let (now, before) = (self.queued_bytes() as u32, self.booked_bytes);
         if now > before {
@@ -540,14 +540,14 @@ impl Link {
     fn send_frame(&mut self, frame: &mut InPlace, sink: &mut dyn Sink) -> Result<bool> {
         let before = frame.sent();
         let all = frame.send(self.fd.as_fd(), sink);
-        self.burst_bytes += (frame.sent() - before) as u32;
+        self.burst_bytes = self.burst_bytes.saturating_add((frame.sent() - before) as u32);
         all
     }
 
     fn try_send(&mut self, bytes: &[u8]) -> Result<usize> {
         match socket::send(self.fd.as_fd(), bytes) {
             Ok(sent) => {
-                self.burst_bytes += sent as u32;
+                self.burst_bytes = self.burst_bytes.saturating_add(sent as u32);
                 Ok(sent)
             }
             Err(error) if error.would_block() => Ok(0),

@@ -78,7 +78,7 @@ impl Tcp {
         }
         match link.send_now(&message) {
             Ok(Some(sent)) => {
-                if link.stream.is_some() || !sent {
+                if link.stream.is_some() {
                     link.balance(&*self.setup.accounts);
                 }
                 if !sent {
@@ -139,7 +139,7 @@ impl Tcp {
         match link.send_letter(header, payload, &mut self.buffers) {
             Ok(None) => return false,
             Ok(Some(sent)) => {
-                if link.stream.is_some() {
+                if link.stream.is_some() || !sent {
                     link.balance(&*self.setup.accounts);
                 }
                 self.heat(index);

@@ -67,7 +67,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
     }
 
     /// Copies a section of another array to a section of this one: they have the same shape, or the source is one element. Dimensions with one index do not count.
-    /// Collective among the nodes of both.
+    /// Collective among the nodes of both; where it gathers all of an array for every node, it is one of the calls of the [`group`](Array::group) of this one.
     ///
     /// ```
     /// # use kumiki::array::{Array, Sub};
@@ -161,7 +161,7 @@ impl<'w, T: Pod, const N: usize> Array<'w, T, N> {
         plan.run(world, from.bytes(), self.bytes_mut())
     }
 
-    /// All elements, on every node of the array, in C's order. Collective. For small arrays, and tests.
+    /// All elements, on every node of the array, in C's order. Collective, and a call of the array's [`group`](Array::group) if there is one. For small arrays, and tests.
     #[track_caller]
     pub fn to_vec(&self) -> Result<Vec<T>> {
         let whole = self.world().note(Mapping::everywhere(self.mapping.nodes(), &self.mapping.sizes()))?;

@@ -50,6 +50,8 @@ pub(crate) struct SendEnd {
     lendings: u64,
     posted: VecDeque<Posted>,
     spares: Spares,
+    /// Whether something went as a letter since it was looked at last.
+    sends_letters: bool,
     /// Why the receiver has refused something, until that is looked at.
     refused: Option<Error>,
     /// The request that frees it, when its last cell is sent, until that is done.
@@ -80,6 +82,7 @@ impl SendEnd {
             lendings: 0,
             posted: VecDeque::new(),
             spares: Spares::default(),
+            sends_letters: false,
             refused: None,
             freeing: None,
             is_ended: false,
@@ -155,7 +158,7 @@ impl SendEnd {
             self.fail(error, done);
         }
         // What is kept for the next messages is for those that come soon.
-        if self.failed.is_some() || self.posted.is_empty() {
+        if self.failed.is_some() || self.posted.is_empty() && !std::mem::take(&mut self.sends_letters) {
             self.spares.clear();
         }
         let local = world.local();
@@ -337,7 +340,10 @@ impl SendEnd {
             let request = lane.request(PUSH, buffer, self.sent, part, hungry);
             let name = lane.address.bits();
             match is_letter && world.note(world.memory.send_letter(self.peer, COMM, name, &request))? {
-                true => self.spares.keep(world, request, MOST_SPARES),
+                true => {
+                    self.sends_letters = true;
+                    self.spares.keep(world, request, MOST_SPARES);
+                }
                 false => self.posted.push_back(world.memory.post_call(self.peer, COMM, request)?),
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! Messages go into the mailbox of the other rank, a few of them at a time until it says that they were received; or into a lane that it
 //! has given for them, while there is room. What does not go waits here. To another node both are requests: one to a mailbox at a time,
-//! because it may say that there is no room; several to a lane, because the room there is known. While both ranks talk, a short message goes as a letter,
+//! because it may say that there is no room; several to a lane, because the room there is known. Where nothing of it is unanswered, a message goes as a letter,
 //! which nobody answers: how far a lane was read its reader says by itself, whenever that is half of it. A request that the other rank has no
 //! memory for goes again later.
 

@@ -315,7 +315,7 @@ impl Link {
             Err(error) if error.would_block() => 0,
             sent => sent?,
         };
-        self.burst_bytes += sent as u32;
+        self.burst_bytes = self.burst_bytes.saturating_add(sent as u32);
         if sent == FRAME_HEADER_BYTES + payload.len() {
             return Ok(Some(true));
         }
