@@ -6,7 +6,7 @@
 //! it must take its locks before it changes anything.
 
 use crate::engine::frames::{self, answer, question, Few};
-use crate::engine::Feed;
+use crate::engine::{letters, Feed};
 use crate::error::Fate;
 use crate::node::ledger::{Books, Purpose};
 use crate::node::local::Local;
@@ -86,9 +86,15 @@ struct Arriving {
     lent: usize,
 }
 
-/// The sender of a request, and its number there.
+/// The sender of a request, and its number there. A long letter, which is one frame, goes by the sum of that: two of them may come at a time while a rank goes
+/// from one connection to another.
 fn key_of(from: Rank, header: &Header) -> (Rank, u64) {
-    (from, if header.kind == frames::LETTER { LETTER } else { header.op })
+    (from, if header.kind == frames::LETTER { LETTER | u64::from(header.payload_crc) } else { header.op })
+}
+
+/// Whether a call says that it is a letter.
+fn is_no_call(header: &Header) -> bool {
+    header.kind == frames::CALL && header.op & LETTER != 0
 }
 
 /// Bytes of a request that waits for a lock, for the ledger.
@@ -122,8 +128,8 @@ const REQUEST_BYTES: u64 = 64;
 /// there is room for.
 const MOST_STALLED: usize = 64;
 const MOST_STALLED_BYTES: u64 = MAX_CALL_BYTES;
-/// The number of a long letter of a rank, of which one comes after the other.
-const LETTER: u64 = u64::MAX;
+/// In the number of a long letter; calls are counted from 1 on.
+const LETTER: u64 = 1 << 63;
 /// So much is taken for requests even if the budget is spent: by requests others give memory back.
 const RESERVE_BYTES: u64 = 64 << 10;
 const _: () = assert!(size_of::<Request>() <= REQUEST_BYTES as usize);
@@ -180,7 +186,7 @@ impl Calls {
     pub(crate) fn part(&mut self, books: &Books, from: Rank, header: &Header, at: u32, bytes: &[u8]) {
         let offset = header.d.saturating_add(at as u64);
         let end = offset.saturating_add(bytes.len() as u64);
-        if end > header.c || header.c > MAX_CALL_BYTES {
+        if end > header.c || header.c > MAX_CALL_BYTES || is_no_call(header) {
             return;
         }
         if header.kind == frames::RETURN {
@@ -214,7 +220,7 @@ impl Calls {
     ) -> Option<Place<'_>> {
         let offset = header.d.checked_add(at.into())?;
         let end = offset.checked_add(bytes as u64)?;
-        if end > header.c || header.c > MAX_CALL_BYTES {
+        if end > header.c || header.c > MAX_CALL_BYTES || is_no_call(header) {
             return None;
         }
         if offset == 0 {
@@ -237,7 +243,7 @@ impl Calls {
     fn book(&mut self, books: &Books, bytes: u64) -> Result<()> {
         if let Err(spent) = books.book(Purpose::Operation, bytes) {
             // Letters are kept in any case.
-            let arriving = self.arriving.iter().filter(|arriving| arriving.key.1 != LETTER);
+            let arriving = self.arriving.iter().filter(|arriving| arriving.key.1 & LETTER == 0);
             let stalled = self.stalled.iter().filter(|request| !request.is_letter).map(stalled_bytes);
             let reserved = arriving.map(|arriving| arriving.booked).chain(stalled).sum::<u64>();
             if reserved + bytes > RESERVE_BYTES {
@@ -280,17 +286,12 @@ impl Calls {
     /// Makes room for a request, if there is some. There is for a letter.
     fn admit(&mut self, books: &Books, key: (Rank, u64), length: u64) {
         let booked = length + REQUEST_BYTES;
-        let is_letter = key.1 == LETTER;
-        if is_letter {
-            // Of one before it that never became whole nothing is left.
-            let stale = self.arriving.iter().position(|arriving| arriving.key == key);
-            if let Some(stale) = stale.map(|index| self.arriving.swap_remove(index)) {
-                self.bytes -= stale.booked;
-                books.unbook(Purpose::Operation, stale.booked);
+        let is_letter = key.1 & LETTER != 0;
+        if let Some(twice) = self.arriving.iter_mut().find(|arriving| arriving.key == key) {
+            // A letter begins anew, if nothing of it came the first time, or its connection broke.
+            if is_letter && twice.booked == booked {
+                (twice.filled, twice.lent) = (0, 0);
             }
-        }
-        let twice = self.arriving.iter().any(|arriving| arriving.key == key);
-        if twice {
             return;
         }
         if self.book(books, booked).is_err() {
@@ -483,6 +484,7 @@ pub(crate) fn serve_stalled(feed: &mut Feed<'_>, out: &mut Outbox) {
     }
     feed.engine.calls.stalled = still;
     feed.settle();
+    letters::give_way(feed);
 }
 
 /// Runs a service once. Gives the request back if it met a lock.

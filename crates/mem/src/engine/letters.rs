@@ -6,8 +6,9 @@
 
 use crate::engine::calls::{self, Request};
 use crate::engine::frames;
+use crate::engine::operations::OPERATION_BYTES;
 use crate::engine::Feed;
-use crate::Error;
+use crate::{Error, Result};
 use kumiki_net::contract::{Leeway, Outbox, LETTER_BYTES, LONG_LETTER_BYTES};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -68,14 +69,15 @@ impl Letters {
     }
 
     /// Takes the short one of a sender, if it is whole.
-    fn arrived(&mut self, from: Rank, header: &Header) -> Option<Vec<u8>> {
-        let index = self.arriving.iter().position(|(other, _)| *other == from)?;
+    fn arrived(&mut self, from: Rank, header: &Header) -> Result<Vec<u8>> {
+        let wrong = || Error::misuse("a letter is not as long as its header says");
+        let index = self.arriving.iter().position(|(other, _)| *other == from).ok_or_else(wrong)?;
         let (_, letter) = self.arriving.swap_remove(index);
         if letter.len() as u64 == header.c {
-            return Some(letter);
+            return Ok(letter);
         }
         self.recycle(letter);
-        None
+        Err(wrong())
     }
 
     fn recycle(&mut self, mut letter: Vec<u8>) {
@@ -135,12 +137,15 @@ pub(crate) fn is_long(header: &Header) -> bool {
 pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
     let arrived = match is_short(header) {
         true => feed.engine.letters.arrived(from, header),
-        false => feed.engine.calls.arrived(&feed.node.books, from, header).ok(),
+        false if is_long(header) => feed.engine.calls.arrived(&feed.node.books, from, header),
+        false => Err(Error::misuse("a letter that is longer than any")),
     };
-    let Some(bytes) = arrived else {
-        feed.settle();
-        let wrong = Error::misuse("a letter is not as long as its header says");
-        return out.messages.push((from, frames::refusal(header.op, wrong, path)));
+    let bytes = match arrived {
+        Ok(bytes) => bytes,
+        Err(wrong) => {
+            feed.settle();
+            return out.messages.push((from, frames::refusal(header.op, wrong, path)));
+        }
     };
     let (op, service) = (header.op, header.a);
     let request = Request { from, path, op, service, leeway: Leeway::None, is_letter: true, bytes };
@@ -148,7 +153,11 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
         Some(done) => {
             match is_short(header) {
                 true => feed.engine.letters.recycle(request.bytes),
-                false => served_long(feed, request.bytes),
+                false => {
+                    feed.engine.calls.served(request.bytes);
+                    feed.settle();
+                    give_way(feed);
+                }
             }
             if let Err(error) = done {
                 out.messages.push((from, frames::refusal(op, error, path)));
@@ -157,6 +166,7 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
         None => {
             let stalled = feed.engine.calls.stall(&feed.node.books, request);
             feed.settle();
+            give_way(feed);
             if let Err(error) = stalled {
                 out.messages.push((from, frames::refusal(op, error, path)));
             }
@@ -164,11 +174,9 @@ pub(crate) fn serve(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header,
     }
 }
 
-/// A long letter was served: its memory is for the next, if the budget has room for that.
-fn served_long(feed: &mut Feed<'_>, bytes: Vec<u8>) {
-    feed.engine.calls.served(bytes);
-    feed.settle();
-    if feed.node.books.left() == 0 {
+/// Memory that is kept for the next long letter goes, if the budget has no room for an operation.
+pub(crate) fn give_way(feed: &mut Feed<'_>) {
+    if feed.node.books.left() < OPERATION_BYTES {
         drop(feed.engine.calls.take_long_spare());
         feed.settle();
     }
@@ -280,6 +288,30 @@ mod tests {
         feed.engine.calls.forget_peer(FROM);
         feed.settle();
         assert_eq!((feed.engine.calls.bytes(), booked()), (0, 0));
+        world.finalize().unwrap();
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn long_letters_that_come_on_two_connections_are_not_mixed_up_and_no_call_is_taken_for_one() {
+        let world = World::init().unwrap();
+        let mut engine = Engine::new(Services { table: NOTES, may_unwind: false });
+        let mut feed = engine.feed(world.core());
+        let letters = [1u8, 2]
+            .map(|number| (Header { payload_crc: number.into(), ..header(0, 5, 6000) }, vec![number; 6000]));
+        for (header, bytes) in &letters {
+            feed.part(FROM, header, 0, &bytes[..3000]);
+        }
+        for (header, bytes) in &letters {
+            let mut out = Outbox::default();
+            feed.part(FROM, header, 3000, &bytes[3000..]);
+            assert!(!feed.frame(FROM, 0, header, &mut out) && out.messages.is_empty());
+            assert_eq!(SERVED.with_borrow_mut(Vec::pop).as_ref(), Some(bytes));
+        }
+        // One that has the number of a letter is not kept.
+        let call = Header { kind: frames::CALL, op: 1 << 63 | 7, ..letters[0].0 };
+        feed.part(FROM, &call, 0, &letters[0].1);
+        assert!(!feed.engine.calls.is_serving());
         world.finalize().unwrap();
     }
 
