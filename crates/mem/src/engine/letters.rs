@@ -9,7 +9,7 @@ use crate::engine::frames;
 use crate::engine::operations::OPERATION_BYTES;
 use crate::engine::Feed;
 use crate::{Error, Result};
-use kumiki_net::contract::{Leeway, Outbox, LETTER_BYTES, LONG_LETTER_BYTES};
+use kumiki_net::contract::{Leeway, Outbox, FLAG_MORE, LETTER_BYTES, LONG_LETTER_BYTES};
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
 use std::sync::atomic::Ordering;
@@ -128,9 +128,9 @@ fn is_short(header: &Header) -> bool {
     header.c <= LETTER_BYTES as u64
 }
 
-/// Whether a letter is a long one, as there may be.
+/// Whether a letter is a long one, as there may be: in one frame, so that nothing is kept of it behind that.
 pub(crate) fn is_long(header: &Header) -> bool {
-    !is_short(header) && header.c <= LONG_LETTER_BYTES as u64
+    !is_short(header) && header.c <= LONG_LETTER_BYTES as u64 && header.flags & FLAG_MORE == 0
 }
 
 /// A letter is complete: does what it asks.
@@ -311,6 +311,9 @@ mod tests {
         // One that has the number of a letter is not kept.
         let call = Header { kind: frames::CALL, op: 1 << 63 | 7, ..letters[0].0 };
         feed.part(FROM, &call, 0, &letters[0].1);
+        // Nor one that never ends.
+        let endless = Header { flags: FLAG_MORE, ..letters[0].0 };
+        feed.part(FROM, &endless, 0, &letters[0].1);
         assert!(!feed.engine.calls.is_serving());
         world.finalize().unwrap();
     }
