@@ -8,7 +8,7 @@
 
 use kumiki_net::auth::{Identity, JobId, Purpose, Secret};
 use kumiki_net::wire::frame::{
-    self, HEADER_BYTES, KIND_ACKNOWLEDGE, KIND_BUNDLE, KIND_GOODBYE, KIND_RESUME,
+    self, HEADER_BYTES, KIND_ACKNOWLEDGE, KIND_BUNDLE, KIND_GOODBYE, KIND_KNOCK, KIND_RESUME,
 };
 use kumiki_net::wire::{bundle, Connection, Event, Header, Landed, Resumption, WireError};
 use libfuzzer_sys::fuzz_target;
@@ -91,6 +91,10 @@ impl End {
                 assert!(!self.heard_goodbye, "a goodbye is said once");
                 self.heard_goodbye = true;
                 Header { kind: KIND_GOODBYE, ..Header::default() }
+            }
+            Event::Knock => {
+                assert!(self.heard_goodbye, "nobody knocks without a goodbye");
+                Header { kind: KIND_KNOCK, ..Header::default() }
             }
             Event::Acknowledged(a) => Header { kind: KIND_ACKNOWLEDGE, a, ..Header::default() },
             Event::Resume(Resumption { session: a, received: b, known }) => {
@@ -179,6 +183,7 @@ fn run_step(ends: &mut [End; 2], secret: &Secret, [what, a, b, c]: [u8; 4], tail
             let _ = me.connection.expired(u64::from(a) * 100);
         }
         15 => send_bundle(me, other, a, b),
+        16 => knock(me, other),
         14 => {
             (me.honest, other.honest) = (false, false);
             let _ = me.connection.end_of_input();
@@ -200,6 +205,14 @@ fn drain(me: &mut End, other: &mut End) {
         other.incoming.extend_from_slice(&output);
     }
     assert!(!me.connection.has_output());
+}
+
+fn knock(me: &mut End, other: &mut End) {
+    if let Ok(sealed) = me.connection.knock() {
+        let header = frame::encode(&Header { kind: KIND_KNOCK, ..Header::default() });
+        other.incoming.extend_from_slice(&sealed);
+        other.sealed_for_me.push(Sealed { header, payload: Vec::new() });
+    }
 }
 
 fn send(me: &mut End, other: &mut End, kind: u8, length: u8, fill: u8) {

@@ -74,8 +74,10 @@ pub(super) struct Link {
     pub(super) letters: u8,
     /// Until when it plays dead, for fault injection.
     pub(super) stalled_until_ms: u64,
-    /// Since when something is not acknowledged, of a connection over several networks.
-    pub(super) owed_since_ms: Option<u64>,
+    /// When the peer is asked whether our goodbye has come, while it does not answer that; 0 while none is said.
+    knock_at_ms: u64,
+    /// Since when something is not acknowledged, of a connection over several networks; 0 while nothing is.
+    pub(super) owed_since_ms: u64,
     /// How calling the peer went so far.
     pub(super) attempt: Attempt,
     /// How far the first message of the queue has been sent.
@@ -151,7 +153,8 @@ impl Link {
             used: 0,
             letters: 0,
             stalled_until_ms: 0,
-            owed_since_ms: None,
+            knock_at_ms: 0,
+            owed_since_ms: 0,
             attempt,
             progress: 0,
             burst_bytes: 0,
@@ -303,8 +306,11 @@ impl Link {
         }
     }
 
-    /// Says goodbye: nothing more will be asked here.
-    pub(super) fn goodbye(&mut self) {
+    /// Says goodbye: nothing more will be asked here. A peer that has not answered within `patience_ms` is asked whether it has come.
+    pub(super) fn goodbye(&mut self, patience_ms: u64) {
+        if self.knock_at_ms == 0 {
+            self.knock_at_ms = time::now_ms() + patience_ms;
+        }
         // An error means that the link is failing or not yet open, and then it is dropped anyhow.
         let _ = self.wire.goodbye();
         self.parting = true;
@@ -323,6 +329,12 @@ impl Link {
 
     /// When it must be looked at even if nothing comes.
     pub(super) fn wake_up_at(&self) -> Option<u64> {
+        let knock_at = Some(self.knock_at_ms).filter(|&at_ms| at_ms != 0 && !self.is_over());
+        self.greeted_by().into_iter().chain(knock_at).min()
+    }
+
+    /// When its handshake must be done.
+    pub(super) fn greeted_by(&self) -> Option<u64> {
         let opened_by = self.opening.as_ref().map(|opening| opening.until_ms());
         let greeted_by = self.wire.wake_up_at().or(self.unconfirmed_until());
         opened_by.into_iter().chain(greeted_by).min()
@@ -381,10 +393,21 @@ impl Link {
         self.opening.is_none() && !self.wire.has_output()
     }
 
-    /// Fails if the handshake has taken too long.
-    pub(super) fn check_time(&mut self, now_ms: u64) -> Result<()> {
+    /// Fails if the handshake has taken too long. Asks whether a goodbye has come that is not answered for so long.
+    pub(super) fn check_time(&mut self, now_ms: u64, patience_ms: u64) -> Result<()> {
         self.wire.expired(now_ms).map_err(|error| self.broken(&error))?;
-        self.check_confirmation(now_ms)
+        self.check_confirmation(now_ms)?;
+        if self.knock_at_ms == 0 || now_ms < self.knock_at_ms {
+            return Ok(());
+        }
+        self.knock_at_ms = now_ms + patience_ms;
+        // What waits shows the same when it comes.
+        let is_due = self.said_goodbye && !self.wire.is_over() && !self.is_broken();
+        if !is_due || self.has_unsent() || self.wire.has_output() || self.stream_is_full() {
+            return Ok(());
+        }
+        let knock = self.wire.knock().map_err(|error| self.broken(&error))?;
+        self.send_bytes(&knock).map(drop)
     }
 
     /// Sends what the socket takes, up to a bound: the engine is held meanwhile, and others have to be served. Returns whether

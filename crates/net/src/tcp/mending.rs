@@ -276,7 +276,7 @@ impl Tcp {
             return self.give_up(index, Error::Timeout { what, after_ms }, sink, out);
         }
         link.release_kept(&mut self.buffers);
-        (link.is_here, link.owed_since_ms, link.watching_writes) = (is_here, None, true);
+        (link.is_here, link.owed_since_ms, link.watching_writes) = (is_here, 0, true);
         // What they say is of the old connection.
         (link.grant, link.spacing) = (Grant::default(), Spacing::default());
         if !is_here {

@@ -455,13 +455,28 @@ impl Tcp {
         self.keep_unasked(index);
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.unanswered == 0 && !link.has_output() {
-            link.goodbye();
-            self.flush_link(index, sink, out);
+            self.say_goodbye(index, sink, out);
             let link = self.links[index as usize].as_mut();
             if link.is_some_and(|link| link.is_finished() && !link.lingers()) {
                 self.remove(index);
             }
         }
+    }
+
+    /// Says goodbye on a link. A peer that does not answer is asked now and then whether that has come: what waits until the link is gone
+    /// would wait for ever for one that was lost.
+    fn say_goodbye(&mut self, index: u32, sink: &mut dyn Sink, out: &mut Outbox) {
+        let knock_ms = self.knock_every_ms();
+        let Some(link) = self.links[index as usize].as_mut() else { return };
+        link.goodbye(knock_ms);
+        let wake_up = link.wake_up_at();
+        self.note_deadline(wake_up);
+        self.flush_link(index, sink, out);
+    }
+
+    /// How long a goodbye may be unanswered before the peer is asked: as those are that owe an answer to a question.
+    fn knock_every_ms(&self) -> u64 {
+        (u64::from(self.setup.arena.config().peer_timeout_ms) / 2).max(1)
     }
 
     /// Questions that can no longer be asked on a link wait until it is gone. The link stays their route until then, so
@@ -739,8 +754,7 @@ impl Transport for Tcp {
                 }
                 continue;
             }
-            link.goodbye();
-            self.flush_link(index, sink, &mut out);
+            self.say_goodbye(index, sink, &mut out);
         }
         self.settle_outbox(&mut out, sink);
         match (sending, self.open) {

@@ -266,8 +266,8 @@ impl Tcp {
 
     /// Looks at a handshake whose time is over: whoever lives is given more of it.
     pub(super) fn check_time(&mut self, index: u32, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
-        let wake_up = self.links[index as usize].as_ref().and_then(|link| link.wake_up_at());
-        if wake_up.is_some_and(|at_ms| at_ms <= now_ms) {
+        let greeted_by = self.links[index as usize].as_ref().and_then(|link| link.greeted_by());
+        if greeted_by.is_some_and(|at_ms| at_ms <= now_ms) {
             // What came in time counts, even if nobody was there to look.
             self.readable(index, sink, out);
             let may_be_slow = self.links[index as usize].as_ref().is_some_and(|link| self.may_be_slow(link));
@@ -276,8 +276,9 @@ impl Tcp {
                 link.set_deadline(more_ms);
             }
         }
-        let checked =
-            self.links[index as usize].as_mut().map(|link| (link.check_time(now_ms), link.wake_up_at()));
+        let knock_ms = self.knock_every_ms();
+        let checked = self.links[index as usize].as_mut();
+        let checked = checked.map(|link| (link.check_time(now_ms, knock_ms), link.wake_up_at()));
         match checked {
             Some((Ok(()), wake_up)) => self.note_deadline(wake_up),
             Some((Err(error), _)) => self.fail(index, error, sink, out),
@@ -320,11 +321,13 @@ impl Link {
         };
         let now_ms = time::now_ms();
         if !life.is_owed {
-            self.owed_since_ms = None;
+            self.owed_since_ms = 0;
             return false;
         }
-        let since_ms = *self.owed_since_ms.get_or_insert(now_ms);
-        now_ms >= since_ms + limit_ms && life.heard_ms >= limit_ms
+        if self.owed_since_ms == 0 {
+            self.owed_since_ms = now_ms;
+        }
+        now_ms >= self.owed_since_ms + limit_ms && life.heard_ms >= limit_ms
     }
 }
 

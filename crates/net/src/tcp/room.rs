@@ -29,15 +29,12 @@ impl Tcp {
             .min_by_key(|(_, link)| link.used)
             .map(|(index, _)| index as u32);
         let Some(index) = oldest else { return false };
-        if let Some(link) = self.links[index as usize].as_mut() {
-            crate::event!(
-                debug,
-                peer = link.peer.map(|peer| peer.0),
-                "connection closed, to make room for another"
-            );
-            link.goodbye();
-        }
-        self.flush_link(index, sink, out);
+        crate::event!(
+            debug,
+            peer = self.links[index as usize].as_ref().and_then(|link| link.peer).map(|peer| peer.0),
+            "connection closed, to make room for another"
+        );
+        self.say_goodbye(index, sink, out);
         true
     }
 

@@ -34,8 +34,7 @@ impl Tcp {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         if link.surplus && link.is_idle() && link.may_request() {
             link.surplus = false;
-            link.goodbye();
-            self.flush_link(index, sink, out);
+            self.say_goodbye(index, sink, out);
         }
     }
 

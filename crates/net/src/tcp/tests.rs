@@ -13,6 +13,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicU64;
 
+mod goodbyes;
 mod letters;
 
 const JOB: JobId = JobId(5);

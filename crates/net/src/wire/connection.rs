@@ -9,7 +9,7 @@ mod keeping;
 use super::bundle::{self, HASH_BYTES};
 use super::frame::{
     self, Header, FIRST_USER_KIND, FLAG_UNSTEADY, FRAME_HEADER_BYTES, KIND_ACKNOWLEDGE, KIND_BUNDLE,
-    KIND_GOODBYE, KIND_RESUME,
+    KIND_GOODBYE, KIND_KNOCK, KIND_RESUME,
 };
 use super::WireError;
 use crate::auth::{self, FrameKey, Hello, Identity, JobId, Purpose, Record, Refusal, Secret, Transcript};
@@ -27,6 +27,8 @@ const _: () = assert!(ANSWER_TIMEOUT_MS > HANDSHAKE_TIMEOUT_MS);
 const BUFFER_BYTES: usize = auth::CHALLENGE_BYTES;
 const _: () = assert!(auth::HELLO_BYTES <= BUFFER_BYTES && auth::PROOF_BYTES <= BUFFER_BYTES);
 const _: () = assert!(FRAME_HEADER_BYTES <= BUFFER_BYTES && HASH_BYTES <= BUFFER_BYTES);
+
+const UNASKED_KNOCK: &str = "a knock without a goodbye before it";
 
 /// All that a connected peer costs the wire. `docs/memory.md` counts on it.
 const _: () = assert!(std::mem::size_of::<Connection>() <= 200);
@@ -158,6 +160,8 @@ pub enum Event {
     Acknowledged(u64),
     /// The stream of another connection is to go on, or goes on, behind this frame.
     Resume(Resumption),
+    /// The peer still waits for our goodbye, and nothing of what it has sent is missing.
+    Knock,
 }
 
 /// Bytes that must be sent. Dereferences to a slice.
@@ -437,6 +441,22 @@ impl Connection {
         }
     }
 
+    /// Asks a peer that has not answered our goodbye for long whether it has come: if not, the number of this frame is wrong for the peer,
+    /// and ends the connection. It answers nothing otherwise: it may be slow.
+    ///
+    /// # Errors
+    /// [`WireError::Misuse`] before our goodbye was taken from [`take_output`](Self::take_output) or behind the peer's, without effect; the
+    /// error of a failed connection.
+    pub fn knock(&mut self) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
+        match &mut self.phase {
+            Phase::Failed { error, .. } => Err(*error),
+            Phase::Open(open) if open.my_goodbye == MyGoodbye::Sent && !open.peer_said_goodbye => {
+                open.seal(&Header { kind: KIND_KNOCK, ..Header::default() })
+            }
+            _ => Err(WireError::Misuse("knock was called where no goodbye waits for its answer")),
+        }
+    }
+
     /// When [`expired`](Self::expired) must be called, if at all: the end of the time for the handshake.
     pub fn wake_up_at(&self) -> Option<u64> {
         match self.phase {
@@ -519,6 +539,11 @@ impl Connection {
     /// Whether nothing of a frame has come that is not complete.
     pub fn is_between_frames(&self) -> bool {
         matches!(&self.phase, Phase::Open(open) if open.payload_left_bytes == 0) && self.filled_bytes == 0
+    }
+
+    /// Whether both sides have said goodbye.
+    pub fn is_over(&self) -> bool {
+        matches!(&self.phase, Phase::Open(open) if open.is_over())
     }
 
     /// Whether both sides have said goodbye and nothing is left to send: the connection can be closed without loss.
@@ -666,13 +691,12 @@ impl Connection {
         Ok((taken, event))
     }
 
-    /// Both sides have said goodbye: on a stream that is kept only acknowledgements come behind that, and nothing on others.
+    /// Both sides have said goodbye: a knock may come behind that, of a peer that had not heard ours yet, and on a stream that is kept
+    /// acknowledgements.
     fn feed_late(&mut self, bytes: &[u8]) -> Result<(usize, Event), WireError> {
-        if self.purpose != Purpose::KeptData {
-            return Err(WireError::Closed);
-        }
         match self.feed_frame(bytes)? {
-            taken @ (_, Event::NeedMore | Event::Acknowledged(_)) => Ok(taken),
+            taken @ (_, Event::NeedMore | Event::Knock) => Ok(taken),
+            taken @ (_, Event::Acknowledged(_)) if self.purpose == Purpose::KeptData => Ok(taken),
             _ => Err(WireError::Closed),
         }
     }
@@ -769,6 +793,14 @@ impl Open {
         if header.kind == KIND_RESUME {
             let (session, received, known) = (header.a, header.b, header.c == 1);
             return Ok((Event::Resume(Resumption { session, received, known }), None));
+        }
+        if header.kind == KIND_KNOCK {
+            let is_due = self.peer_said_goodbye;
+            return if is_due {
+                Ok((Event::Knock, None))
+            } else {
+                Err(WireError::BadHeader { what: UNASKED_KNOCK })
+            };
         }
         if self.peer_said_goodbye {
             return Err(WireError::BadHeader { what: "a second goodbye" });

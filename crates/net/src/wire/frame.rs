@@ -24,6 +24,8 @@ pub const KIND_BUNDLE: u8 = 2;
 pub const KIND_ACKNOWLEDGE: u8 = 3;
 /// The kind of the frame with which a stream whose connection broke goes on over another.
 pub const KIND_RESUME: u8 = 4;
+/// The kind of the frame behind a goodbye that is not answered: it says nothing, but its number shows whether that has come.
+pub const KIND_KNOCK: u8 = 5;
 /// On a frame with a payload: it is sent from memory that may have changed since its checksum was taken. A checksum that is
 /// wrong then does not end the connection; the receiver is told that the payload is torn.
 pub const FLAG_UNSTEADY: u8 = 0x40;
@@ -92,6 +94,9 @@ impl Header {
         if self.kind == KIND_GOODBYE && *self != (Self { kind: KIND_GOODBYE, ..Self::default() }) {
             return Err(WireError::BadHeader { what: "a goodbye has fields that are not 0" });
         }
+        if self.kind == KIND_KNOCK && *self != (Self { kind: KIND_KNOCK, ..Self::default() }) {
+            return Err(WireError::BadHeader { what: "a knock has fields that are not 0" });
+        }
         if self.kind == KIND_BUNDLE {
             return self.check_bundle();
         }
@@ -105,7 +110,7 @@ impl Header {
             let right = c <= 1 && *self == Self { kind: KIND_RESUME, a, b, c, ..Self::default() };
             return if right { Ok(()) } else { Err(WireError::BadHeader { what: RESUME_FIELDS }) };
         }
-        if self.kind < FIRST_USER_KIND && self.kind != KIND_GOODBYE {
+        if self.kind < FIRST_USER_KIND && !matches!(self.kind, KIND_GOODBYE | KIND_KNOCK) {
             return Err(WireError::BadHeader {
                 what: "the kind is reserved: users of the wire have 16 and up",
             });
@@ -308,6 +313,7 @@ mod tests {
             Header { payload_bytes: u32::MAX, ..user },
             Header { payload_crc: 1, ..user },
             Header { kind: KIND_GOODBYE, d: 1, ..Header::default() },
+            Header { kind: KIND_KNOCK, a: 1, ..Header::default() },
             Header { kind: KIND_BUNDLE, payload_bytes: 15, ..Header::default() },
             Header { kind: KIND_BUNDLE, payload_bytes: 3073, ..Header::default() },
             Header { kind: KIND_BUNDLE, payload_bytes: 48, payload_crc: 1, ..Header::default() },
@@ -317,7 +323,7 @@ mod tests {
             Header { kind: KIND_RESUME, c: 2, ..Header::default() },
             Header { kind: KIND_RESUME, d: 1, ..Header::default() },
         ];
-        let defined = [KIND_GOODBYE, KIND_ACKNOWLEDGE, KIND_RESUME];
+        let defined = [KIND_GOODBYE, KIND_ACKNOWLEDGE, KIND_RESUME, KIND_KNOCK];
         wrong.extend(
             (0..FIRST_USER_KIND).filter(|k| !defined.contains(k)).map(|kind| Header { kind, ..user }),
         );

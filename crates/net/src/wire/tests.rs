@@ -492,7 +492,40 @@ fn an_eviction_loses_nothing() {
     assert!(left.is_finished() && !left.may_reply());
     assert_eq!((left.end_of_input(), right.end_of_input()), (Ok(()), Ok(())));
     assert!(left.take_output().is_none() && right.take_output().is_none());
-    assert_eq!(failure(left, b"x"), WireError::Closed);
+    assert_eq!(failure(left, &[b'x'; FRAME_HEADER_BYTES]), WireError::BadTag);
+}
+
+#[test]
+fn a_knock_shows_whether_a_goodbye_has_come_and_nothing_else() {
+    let Pair { mut left, mut right, .. } = pair();
+    assert!(matches!(left.knock(), Err(WireError::Misuse(_))), "nobody has said goodbye");
+    left.goodbye().unwrap();
+    assert!(matches!(left.knock(), Err(WireError::Misuse(_))), "take the goodbye first");
+    let goodbye = output(&mut left);
+    let knocks = [left.knock().unwrap(), left.knock().unwrap()];
+    assert_eq!(feed_all(&mut right, &goodbye), Ok(vec![Event::Goodbye]));
+    assert_eq!(feed_all(&mut right, &knocks[0]), Ok(vec![Event::Knock]));
+    assert!(right.may_reply() && !right.may_request());
+    right.goodbye().unwrap();
+    let answer = output(&mut right);
+    // The second one has crossed it.
+    assert_eq!(feed_all(&mut right, &knocks[1]), Ok(vec![Event::Knock]));
+    assert!(right.is_finished());
+    assert_eq!(feed_all(&mut left, &answer), Ok(vec![Event::Closed]));
+    assert!(matches!(left.knock(), Err(WireError::Misuse(_))), "it is answered");
+
+    let Pair { mut left, mut right, .. } = pair();
+    left.goodbye().unwrap();
+    drop(output(&mut left));
+    assert_eq!(
+        feed_all(&mut right, &left.knock().unwrap()),
+        Err(WireError::BadTag),
+        "the goodbye is missing"
+    );
+
+    let Pair { mut left, right, .. } = pair();
+    let unasked = left.seal_own(&Header { kind: frame::KIND_KNOCK, ..Header::default() }).unwrap();
+    assert!(matches!(failure(right, &unasked), WireError::BadHeader { .. }));
 }
 
 #[test]

@@ -215,7 +215,7 @@ impl Link {
                 }
             }
             Event::Goodbye => self.parting = true,
-            Event::Closed => {}
+            Event::Closed | Event::Knock => {}
         }
         Ok(taken)
     }

@@ -44,7 +44,10 @@ impl Connection {
     }
 
     /// Numbers and authenticates a frame of the wire itself.
-    fn seal_own(&mut self, header: &Header) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
+    pub(in crate::wire) fn seal_own(
+        &mut self,
+        header: &Header,
+    ) -> Result<[u8; FRAME_HEADER_BYTES], WireError> {
         match &mut self.phase {
             Phase::Failed { error, .. } => Err(*error),
             Phase::Open(open) if !self.buffer_is_output => open.seal(header),
