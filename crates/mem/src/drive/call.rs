@@ -143,6 +143,12 @@ impl World {
         core.machine().letter(core, Rank(rank), letters::header(service, name, request.len()), request)
     }
 
+    /// Whether a letter could not be done of which nobody was [told](Self::refused_letter) yet.
+    #[inline]
+    pub fn has_refused_letters(&self) -> bool {
+        self.core().has_refusals.load(Ordering::Acquire)
+    }
+
     /// Why a letter of this name, to one of the ranks that it may have gone to, could not be done, if that is known and was not told yet.
     #[inline]
     pub fn refused_letter(&self, name: u64, may_be_of: impl Fn(u32) -> bool) -> Option<Error> {

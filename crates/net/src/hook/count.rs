@@ -30,6 +30,11 @@ impl Hook for Count {
         true
     }
 
+    fn written(&mut self, _to: Rank, _header: &Header, bytes: u64) {
+        self.sent_messages += 1;
+        self.sent_bytes += bytes;
+    }
+
     fn received(&mut self, _from: Rank, header: &Header) {
         self.received_frames += 1;
         self.received_bytes += header.payload_bytes as u64;

@@ -8,6 +8,7 @@
 use super::tap::Hook;
 use crate::contract::{Fault, Message};
 use crate::os::time;
+use crate::wire::Header;
 use crate::{environment, Error, Rank, Result};
 use std::collections::VecDeque;
 
@@ -78,26 +79,42 @@ impl FaultPlan {
 pub(super) struct Inject {
     plan: FaultPlan,
     sent: u64,
+    /// Faults up to this message have been given to the connection.
+    dealt: u64,
     delayed: VecDeque<(u64, Rank, Message)>,
     broken: Vec<(Rank, Fault)>,
 }
 
 impl Inject {
     pub(super) fn new(plan: FaultPlan) -> Inject {
-        Inject { plan, sent: 0, delayed: VecDeque::new(), broken: Vec::new() }
+        Inject { plan, sent: 0, dealt: 0, delayed: VecDeque::new(), broken: Vec::new() }
+    }
+
+    /// What happens at the message that is sent next: how long it is delayed. Its connection breaks once, however often it is tried.
+    fn strike(&mut self, to: Rank) -> Option<u64> {
+        let next = self.sent + 1;
+        let planned = || self.plan.0.iter().filter(|planned| planned.at == next).map(|planned| planned.act);
+        if self.dealt < next {
+            self.dealt = next;
+            self.broken.extend(planned().filter_map(|act| match act {
+                Act::Break(fault) => Some((to, fault)),
+                Act::Delay { .. } => None,
+            }));
+        }
+        let delays = planned().filter_map(|act| match act {
+            Act::Delay { milliseconds } => Some(milliseconds),
+            Act::Break(_) => None,
+        });
+        delays.last()
     }
 
     /// Looks at a message about to be sent. True if it is held back.
     fn judge(&mut self, to: Rank, message: &Message) -> bool {
+        let delay_ms = self.strike(to);
         self.sent += 1;
         // Once one message is delayed, those behind it wait too: order is part of the contract.
-        let mut until_ms = self.delayed.back().map(|(until_ms, ..)| *until_ms);
-        for planned in self.plan.0.iter().filter(|planned| planned.at == self.sent) {
-            match planned.act {
-                Act::Delay { milliseconds } => until_ms = Some(time::now_ms() + milliseconds),
-                Act::Break(fault) => self.broken.push((to, fault)),
-            }
-        }
+        let last_ms = self.delayed.back().map(|(until_ms, ..)| *until_ms);
+        let until_ms = delay_ms.map(|milliseconds| time::now_ms() + milliseconds).or(last_ms);
         match until_ms {
             Some(until_ms) => {
                 self.delayed.push_back((until_ms, to, *message));
@@ -111,6 +128,15 @@ impl Inject {
 impl Hook for Inject {
     fn sending(&mut self, to: Rank, message: &Message) -> bool {
         !self.judge(to, message)
+    }
+
+    fn may_write(&mut self, to: Rank) -> bool {
+        // What is delayed goes as a message, and so does what is behind it.
+        self.delayed.is_empty() && self.strike(to).is_none()
+    }
+
+    fn written(&mut self, _to: Rank, _header: &Header, _bytes: u64) {
+        self.sent += 1;
     }
 
     fn due(&mut self) -> Option<(Rank, Message)> {

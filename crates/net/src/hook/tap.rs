@@ -15,6 +15,12 @@ pub(super) trait Hook: Send {
     fn sending(&mut self, _to: Rank, _message: &Message) -> bool {
         true
     }
+    /// A letter is about to be sent. False: it may not, and what is to be said goes as a message.
+    fn may_write(&mut self, _to: Rank) -> bool {
+        true
+    }
+    /// A letter of so many bytes has gone.
+    fn written(&mut self, _to: Rank, _header: &Header, _bytes: u64) {}
     /// A frame has come.
     fn received(&mut self, _from: Rank, _header: &Header) {}
     /// A peer is lost.
@@ -165,6 +171,18 @@ impl<H: Hook> Transport for Tap<H> {
         }
         self.break_connections();
         self.inner.post(to, message, &mut TapSink { sink, hook: &mut self.hook })
+    }
+
+    fn letter(&mut self, to: Rank, header: Header, payload: &[u8], sink: &mut dyn Sink) -> Result<bool> {
+        if !self.hook.may_write(to) {
+            return Ok(false);
+        }
+        self.break_connections();
+        let sent = self.inner.letter(to, header, payload, &mut TapSink { sink, hook: &mut self.hook })?;
+        if sent {
+            self.hook.written(to, &header, payload.len() as u64);
+        }
+        Ok(sent)
     }
 
     fn flush(&mut self, sink: &mut dyn Sink) {

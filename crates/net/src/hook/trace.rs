@@ -99,6 +99,10 @@ impl Hook for Trace {
         true
     }
 
+    fn written(&mut self, to: Rank, header: &Header, bytes: u64) {
+        self.event("send", to, header, bytes);
+    }
+
     fn received(&mut self, from: Rank, header: &Header) {
         self.event("receive", from, header, header.payload_bytes as u64);
     }

@@ -3,7 +3,7 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Leeway, Message, Outbox, Path, Sink, LETTER_BYTES, LONG_LETTER_BYTES};
+use crate::contract::{Leeway, Message, Outbox, Path, Sink, LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS};
 use crate::os::time;
 use crate::wire::Header;
 use crate::{Rank, Result};
@@ -13,9 +13,6 @@ use crate::{Rank, Result};
 pub(super) const FEW_UNANSWERED: u32 = 8;
 /// So many of them at most.
 const MOST_FED: usize = 64;
-
-/// So many short letters go one after the other on a connection, while nothing comes: who sends more has them go together, as messages.
-const MOST_LETTERS: u8 = 2;
 
 /// Whether another message follows at once, with which this one may go out.
 #[derive(Clone, Copy, PartialEq, Eq)]

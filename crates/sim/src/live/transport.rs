@@ -4,11 +4,12 @@ use super::hall::{Frame, Hall, News};
 use crate::Time;
 use kumiki_net::contract::{
     Capabilities, Closing, Fault, Filled, Footprint, Message, Outbox, Payload, Server, Sink, Sleeper,
-    Transport, FLAG_MORE, PIECE_BYTES,
+    Transport, FLAG_MORE, LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS, PIECE_BYTES,
 };
 use kumiki_net::os::time;
+use kumiki_net::wire::Header;
 use kumiki_net::{Error, Rank, Result};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 
@@ -20,6 +21,8 @@ pub(super) struct Link {
     home: ThreadId,
     /// Messages whose payload is not there yet, those behind them to the same rank, and how far the first has gone.
     held: VecDeque<Held>,
+    /// To whom short letters went since something came from there, and how many.
+    letters: BTreeMap<u32, u8>,
 }
 
 /// A message that waits for its payload, or for one that does.
@@ -31,7 +34,7 @@ struct Held {
 
 impl Link {
     pub(super) fn new(hall: Arc<Hall>, rank: u32) -> Link {
-        Link { hall, rank, home: thread::current().id(), held: VecDeque::new() }
+        Link { hall, rank, home: thread::current().id(), held: VecDeque::new(), letters: BTreeMap::new() }
     }
 
     /// Time and turns belong to the threads of ranks: another one would act outside of both.
@@ -156,6 +159,24 @@ impl Transport for Link {
         self.queue(to, message, sink)
     }
 
+    fn letter(&mut self, to: Rank, header: Header, payload: &[u8], _sink: &mut dyn Sink) -> Result<bool> {
+        self.check_thread()?;
+        let (is_short, gone) = (payload.len() <= LETTER_BYTES, self.letters.get(&to.0).copied().unwrap_or(0));
+        let waits = self.held.iter().any(|held| held.to == to);
+        if waits || payload.len() > LONG_LETTER_BYTES || is_short && gone >= MOST_LETTERS {
+            return Ok(false);
+        }
+        if self.is_home() {
+            self.hall.count(self.rank);
+        }
+        let header = Header { payload_bytes: payload.len() as u32, ..header };
+        self.hall.send(Frame { from: Rank(self.rank), to, header, bytes: payload.to_vec() })?;
+        if is_short {
+            self.letters.insert(to.0, gone + 1);
+        }
+        Ok(true)
+    }
+
     fn poll(&mut self, sink: &mut dyn Sink) -> Result<usize> {
         self.check_thread()?;
         if !self.held.is_empty() {
@@ -167,6 +188,7 @@ impl Transport for Link {
             let mut out = Outbox::default();
             match news {
                 News::Frame(frame) => {
+                    self.letters.remove(&frame.from.0);
                     if !frame.bytes.is_empty() {
                         sink.part(frame.from, &frame.header, 0, &frame.bytes);
                     }

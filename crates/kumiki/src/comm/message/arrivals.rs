@@ -74,6 +74,8 @@ impl Post {
                 }
             }
             Note::Offer { lane, bytes } => {
+                // What it has said of an earlier one, at the same place perhaps, it said before this.
+                self.incoming.opposite(world, from).into_iter().for_each(|opposite| opposite.forget());
                 self.outs.entry(from).or_default().offer(Ring::new(lane, bytes)?);
             }
             Note::Begin { lane } => {
@@ -284,6 +286,11 @@ impl Post {
                 record.envelope().is_some() && record.from == source && record.can_be_mailed(local);
             match record.note {
                 Note::End => {
+                    if let (Some(opposite), Some(out)) =
+                        (self.incoming.opposite(world, source), self.outs.get_mut(&source))
+                    {
+                        opposite.learn(out);
+                    }
                     self.incoming.lanes.remove(at);
                     ring.raze(local);
                     self.moves += 1;

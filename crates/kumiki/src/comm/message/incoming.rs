@@ -6,10 +6,12 @@
 //! later than everything in the lane: so no message is lost, and none overtakes another.
 
 use super::by_rank::ByRank;
+use super::outgoing::Out;
 use super::post::Way;
-use super::ring::Ring;
+use super::record::Note;
+use super::ring::{self, Ring};
 use super::{MessageWay, CREDIT};
-use crate::{Rank, Result};
+use crate::{GlobalAddress, Rank, Result, World};
 use kumiki_mem::{Local, Mark, Span};
 use std::collections::BTreeSet;
 
@@ -78,6 +80,49 @@ impl Lane {
     }
 }
 
+/// A lane of this rank, as the way on which its writer, on another node, says with letters how far it has read the lane of this rank there; and this rank
+/// says the same of it.
+pub(super) struct Opposite<'a> {
+    span: Span<'a>,
+    lane: GlobalAddress,
+    head: u64,
+    is_open: bool,
+}
+
+impl Opposite<'_> {
+    /// What the other rank has said is known from now on. (A lane that cannot be looked at has other trouble.)
+    #[inline]
+    pub(super) fn learn(&self, out: &mut Out) {
+        if let Ok(Some(head)) = ring::opposite(self.span) {
+            out.was_read_to(head);
+        }
+    }
+
+    /// How far this rank has read, if the other one does not know.
+    #[inline]
+    pub(super) fn news(&self) -> Option<u64> {
+        let is_news = self.is_open && ring::told(self.span).is_ok_and(|told| told != self.head);
+        is_news.then_some(self.head)
+    }
+
+    /// How far the other rank knows that this one has read, if it has heard all.
+    pub(super) fn told_room(&self) -> Option<Note> {
+        let told = ring::told(self.span).ok().filter(|&told| self.is_open && told != 0)?;
+        Some(Note::Room { lane: self.lane, head: told })
+    }
+
+    /// The other rank is told that.
+    #[inline]
+    pub(super) fn was_told(self) {
+        let _ = ring::tell(self.span, self.head);
+    }
+
+    /// What was said is about a lane that is not used any more.
+    pub(super) fn forget(&self) {
+        let _ = ring::forget_opposite(self.span);
+    }
+}
+
 /// What is to be done because of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
@@ -108,6 +153,18 @@ impl Incoming {
 
     pub(super) fn lane_of(&self, source: Rank) -> Option<usize> {
         self.lanes.iter().position(|lane| lane.source == source)
+    }
+
+    /// The lane of a rank of another node, if there is one.
+    #[inline]
+    pub(super) fn opposite<'a>(&mut self, world: &'a World, other: Rank) -> Option<Opposite<'a>> {
+        let local = world.local();
+        if local.can_touch(other) {
+            return None;
+        }
+        let lane = self.lanes.iter_mut().find(|lane| lane.source == other)?;
+        let span = lane.span(local).ok()?;
+        Some(Opposite { span, lane: lane.ring.address, head: lane.head, is_open: lane.stage == Stage::Open })
     }
 
     /// The lane of a source through which a message came.

@@ -41,6 +41,8 @@ mod landing;
 mod lying;
 mod matching;
 mod messages;
+#[cfg(test)]
+mod opposite_tests;
 mod outgoing;
 mod post;
 mod receipts;
@@ -91,6 +93,9 @@ const WIDE_FAR: u64 = 640 << 10;
 const MOST_KEPT: u64 = 64 << 10;
 const _: () =
     assert!(WIDE_FAR <= ring::LARGEST_RING && 4 * LONGEST_FAR <= WIDE_FAR && 4 * LONGEST_NEAR <= WIDE_NEAR);
+
+/// In a letter: that it does not say how far its sender has read the lane of its receiver.
+const NOT_SAID: u64 = u64::MAX;
 
 /// What became of a request.
 type Outcome = Result<Option<Delivery>>;
@@ -172,7 +177,12 @@ pub(super) fn serve_lane(
     reply: Option<&mut Vec<u8>>,
 ) -> Result<()> {
     let address = GlobalAddress::from_bits(request.long()?);
-    let (first, hungry) = (request.long()?, request.flag()?);
+    let first = request.long()?;
+    // Whoever waits for an answer may wait for room; a letter says how far its sender has read.
+    let (hungry, opposite) = match reply {
+        Some(_) => (request.flag()?, NOT_SAID),
+        None => (false, request.long()?),
+    };
     let ring = Ring::lane_of(local, from, address)?;
     // Its sender writes alone: but this rank may close it at this moment.
     let mut writing = ring.write_locked(local).map_err(told)?;
@@ -187,6 +197,9 @@ pub(super) fn serve_lane(
     }
     if hungry {
         writing.say_hungry()?;
+    }
+    if opposite != NOT_SAID {
+        writing.say_opposite(opposite)?;
     }
     if let Some(reply) = reply {
         reply.extend_from_slice(&writing.tell_head()?.to_le_bytes());

@@ -152,6 +152,13 @@ impl Out {
             *count += more;
             return;
         }
+        if let Note::Room { lane, .. } = note {
+            let same = |said: &&mut Note| matches!(said, Note::Room { lane: other, .. } if *other == lane);
+            if let Some(said) = self.control.iter_mut().find(same) {
+                *said = note;
+                return;
+            }
+        }
         self.control.push_back(note);
     }
 
@@ -212,7 +219,7 @@ impl Out {
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
-        if let Some(sent) = self.send_in_lane(world, to, spares, (note, body)) {
+        if let Some(sent) = self.send_in_lane(world, to, (spares, &mut None), (note, body)) {
             return sent;
         }
         let local = world.local();
@@ -241,18 +248,19 @@ impl Out {
         Ok(sent)
     }
 
-    /// The same if there is a lane, and nothing else is to be done. Nothing if it is not so.
+    /// The same if there is a lane, and nothing else is to be done. Nothing if it is not so. To another node the `news` of how far its lane here was read
+    /// may go along.
     #[inline(always)]
     pub(super) fn send_in_lane(
         &mut self,
         world: &World,
         to: Rank,
-        spares: &mut Spares,
+        (spares, news): (&mut Spares, &mut Option<u64>),
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let local = world.local();
         if !local.can_touch(to) {
-            return self.post_now(world, to, spares, (note, body));
+            return self.post_now(world, to, (spares, news), (note, body));
         }
         if self.is_busy() {
             return None;
@@ -394,6 +402,26 @@ impl Out {
         if let Some(lane) = self.lane.as_mut().filter(|lane| lane.ring.address == address) {
             lane.was_read_to(head);
         }
+    }
+
+    /// The same, as it has said with its letters.
+    #[inline]
+    pub(super) fn was_read_to(&mut self, head: u64) {
+        if let Some(lane) = &mut self.lane {
+            lane.was_read_to(head);
+        }
+    }
+
+    /// How much of what is in the lane was not read, as far as this rank knows.
+    #[cfg(test)]
+    pub(super) fn unread_bytes(&self) -> Option<u64> {
+        self.lane.map(|lane| lane.tail.wrapping_sub(lane.head))
+    }
+
+    /// What is said next.
+    #[cfg(test)]
+    pub(super) fn first_said(&self) -> Option<Note> {
+        self.control.front().copied()
     }
 
     /// Lanes that a request which is under way says are used from now on.

@@ -402,7 +402,17 @@ impl Post {
         if bytes > out.longest_short(world.local().is_near(to)) {
             return None;
         }
-        let sent = out.send_in_lane(world, to, &mut self.spares, (note, body))?;
+        let opposite = self.incoming.opposite(world, to);
+        let mut news = None;
+        if let Some(opposite) = &opposite {
+            opposite.learn(out);
+            news = opposite.news();
+        }
+        let was_news = news.is_some();
+        let sent = out.send_in_lane(world, to, (&mut self.spares, &mut news), (note, body))?;
+        if let Some(opposite) = opposite.filter(|_| was_news && news.is_none()) {
+            opposite.was_told();
+        }
         match &sent {
             Ok(true) => {
                 self.moves += 1;
@@ -529,14 +539,21 @@ impl Post {
 
     fn send(&mut self, world: &World) {
         self.asks_again = false;
+        if world.memory.has_refused_letters() {
+            // Whoever sends nothing more would never hear of it.
+            let refused = |(to, out): (&Rank, &Box<Out>)| Some((*to, out.check_letters(world, *to).err()?));
+            let refused: Vec<_> = self.outs.iter().filter_map(refused).collect();
+            refused.into_iter().for_each(|(to, error)| self.failed_to_send(world, to, error));
+        }
         if !self.outs.values().any(|out| out.is_busy()) {
             return;
         }
-        let Post { outs, debts, done, moves, lent, numbers, forgotten, spares, .. } = self;
+        let Post { outs, debts, done, moves, lent, numbers, forgotten, spares, incoming, .. } = self;
         let mut failed = Vec::new();
         outs.retain(|to, out| {
             if out.is_busy() {
                 let mut debt = debts.get(*to);
+                incoming.opposite(world, *to).into_iter().for_each(|opposite| opposite.learn(out));
                 let mut advanced = out.advance(world, *to, (&mut debt, spares), done);
                 // What has lost its lane goes on as what is lent.
                 while let Ok(moved) = advanced {
@@ -579,6 +596,12 @@ impl Post {
         }
     }
 
+    /// A letter to a rank of another node may not have been taken: what it said of the lane of that rank is said in the mailbox.
+    fn say_room_again(&mut self, world: &World, to: Rank) {
+        let room = self.incoming.opposite(world, to).and_then(|opposite| opposite.told_room());
+        room.into_iter().for_each(|room| self.say(to, room));
+    }
+
     /// Something could not be sent to a rank.
     pub(super) fn fail_out(&mut self, world: &World, to: Rank, error: &Error) {
         if matches!(error, Error::OutOfMemory { .. }) {
@@ -614,6 +637,9 @@ impl Post {
             }
         }
         self.fail_lendings(to, error, &unsent);
+        if other == Other::IsThere {
+            self.say_room_again(world, to);
+        }
     }
 
     pub(super) fn read_what_came(&mut self, world: &World) {

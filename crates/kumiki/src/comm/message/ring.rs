@@ -25,6 +25,8 @@ const CLOSED_AT: u64 = 24;
 const TAIL_AT: u64 = 64;
 const LOCK_AT: u64 = 72;
 const HUNGRY_AT: u64 = 80;
+/// How far a writer of another node has read the lane of this rank there, as it has said with its letters; 0 if it has not.
+const OPPOSITE_AT: u64 = 88;
 /// …and by the reader: in lines of their own. How far it has read, and how far it has told a sender of another node that it has.
 const HEAD_AT: u64 = 128;
 const TOLD_AT: u64 = 136;
@@ -325,6 +327,18 @@ pub(super) fn tell(span: Span<'_>, head: u64) -> Result<()> {
     span.store(TOLD_AT, head)
 }
 
+/// How far the writer of a lane, on another node, has read the lane of this rank there, if it has said so with a letter.
+#[inline]
+pub(super) fn opposite(span: Span<'_>) -> Result<Option<u64>> {
+    let said = span.load(OPPOSITE_AT)?;
+    Ok((said != 0).then_some(said & !1))
+}
+
+/// What was said is not about the lane that this rank uses from now on.
+pub(super) fn forget_opposite(span: Span<'_>) -> Result<()> {
+    span.store(OPPOSITE_AT, 0)
+}
+
 /// Records that are being written: they count when they are [published](Self::publish).
 #[derive(Debug)]
 pub(super) struct Writing<'a> {
@@ -446,6 +460,11 @@ impl<'a> Writing<'a> {
         let head = self.span.load(HEAD_AT)?;
         self.span.store(TOLD_AT, head)?;
         Ok(head)
+    }
+
+    /// Says how far the writer has read the lane of this rank. What is no number of that is no place in it either.
+    pub(super) fn say_opposite(&self, head: u64) -> Result<()> {
+        self.span.store(OPPOSITE_AT, head | 1)
     }
 
     /// Says that somebody waits for room. Whoever sees what was written sees that.

@@ -3,7 +3,7 @@
 use super::super::post::KEPT_BYTES;
 use super::super::record::{Note, Record, HEAD_BYTES};
 use super::super::ring::{Ring, Writing};
-use super::super::{Results, LANE, LANE_LETTER, LONGEST_FAR, LONGEST_MAILED};
+use super::super::{Results, LANE, LANE_LETTER, LONGEST_FAR, LONGEST_MAILED, NOT_SAID};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::spares::{Spares, LEAST_SPARE};
 use crate::comm::COMM;
@@ -92,6 +92,8 @@ impl Refused {
 
 /// Bytes of a request before its records: what it is, the lane, the place there, and whether its sender is hungry.
 const LANE_HEAD_BYTES: usize = 1 + 8 + 8 + 1;
+/// The same of a letter, which says how far its sender has read instead.
+const LETTER_HEAD_BYTES: usize = 1 + 8 + 8 + 8;
 
 impl Out {
     /// The lane, if something is to be written into it.
@@ -222,7 +224,7 @@ impl Out {
         &mut self,
         world: &World,
         to: Rank,
-        spares: &mut Spares,
+        (spares, news): (&mut Spares, &mut Option<u64>),
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
         let waits = !self.control.is_empty() || !self.queue.is_empty() || self.offered.is_some();
@@ -231,7 +233,7 @@ impl Out {
             return None;
         }
         let record = record(world, note, false);
-        match self.write_letter(world, to, spares, (&record, body)) {
+        match self.write_letter(world, to, (spares, news), (&record, body)) {
             Ok(false) => {}
             sent => return Some(sent),
         }
@@ -270,16 +272,17 @@ impl Out {
         }
     }
 
-    /// Has a message written into a lane on another node by a letter, if that can go at once: whether it has. Nobody answers: the other rank says by itself how
-    /// far it has read, whenever that is half of the lane, and nothing is longer than that.
+    /// Has a message written into a lane on another node by a letter, if that can go at once: whether it has. The `news` of how far this rank has read the
+    /// other's lane go with it, and are taken then. Nobody answers: the other rank says by itself how far it has read, with its own letters or whenever that is
+    /// half of the lane, and nothing is longer than that.
     fn write_letter(
         &mut self,
         world: &World,
         to: Rank,
-        spares: &mut Spares,
+        (spares, news): (&mut Spares, &mut Option<u64>),
         (record, body): (&Record, &[u8]),
     ) -> Result<bool> {
-        let bytes = LANE_HEAD_BYTES + record.ring_bytes() as usize + 8;
+        let bytes = LETTER_HEAD_BYTES + record.ring_bytes() as usize + 8;
         if bytes > LONG_LETTER_BYTES {
             return Ok(false);
         }
@@ -299,20 +302,21 @@ impl Out {
         let is_short = bytes <= LETTER_BYTES;
         let buffer = if is_short { spares.take_letter() } else { spares.take(bytes) };
         let start = Writer::in_buffer(LANE_LETTER, buffer, bytes);
-        let letter = record.write(start.long(name).long(first).flag(false), body).finish();
+        let letter = record.write(start.long(name).long(first).long(news.unwrap_or(NOT_SAID)), body).finish();
         let sent = world.memory.send_letter(to, COMM, name, &letter);
         match is_short {
             true => spares.give_letter(world, letter),
             false => spares.keep(world, letter, MOST_SPARES),
         }
         if sent == Ok(true) {
+            *news = None;
             lane.tail = first.wrapping_add(record.ring_bytes());
         }
         sent
     }
 
     /// Fails if a letter to the lane came back.
-    fn check_letters(&self, world: &World, to: Rank) -> Result<()> {
+    pub(in super::super) fn check_letters(&self, world: &World, to: Rank) -> Result<()> {
         let lane = self.lane.map(|lane| lane.ring.address.bits());
         lane.and_then(|lane| world.memory.refused_letter(lane, |from| from == to)).map_or(Ok(()), Err)
     }
