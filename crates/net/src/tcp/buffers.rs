@@ -60,18 +60,31 @@ impl Buffers {
         self.accounts.unbook(bytes);
     }
 
-    /// A buffer for a frame of the largest size; `None` when the budget is spent. It holds whatever it held before: clearing what is about to be
-    /// overwritten would cost a pass over memory.
-    pub(super) fn take(&mut self) -> Option<Vec<u8>> {
-        let frame = match self.spare.pop() {
+    /// A buffer for a frame of the largest size, of which so many bytes can be written; `None` when the budget is spent, or the system has no memory. It
+    /// holds whatever it held before: clearing what is about to be overwritten would cost a pass over memory.
+    pub(super) fn take(&mut self, bytes: usize) -> Option<Vec<u8>> {
+        let mut frame = match self.spare.pop() {
             Some(spare) => spare,
-            None => {
-                self.accounts.book(FRAME_BYTES as u64).ok()?;
-                vec![0; FRAME_BYTES]
-            }
+            None => self.fresh()?,
         };
+        if frame.len() < bytes {
+            frame.resize(bytes, 0);
+        }
         self.taken += 1;
         Some(frame)
+    }
+
+    /// Another buffer. It takes no memory of the system before something is written to it.
+    fn fresh(&self) -> Option<Vec<u8>> {
+        self.accounts.book(FRAME_BYTES as u64).ok()?;
+        let mut frame = Vec::new();
+        match frame.try_reserve_exact(FRAME_BYTES) {
+            Ok(()) => Some(frame),
+            Err(_) => {
+                self.accounts.unbook(FRAME_BYTES as u64);
+                None
+            }
+        }
     }
 
     pub(super) fn give(&mut self, buffer: Vec<u8>) {
@@ -87,9 +100,9 @@ impl Buffers {
     }
 }
 
-/// Whether this is a frame that was taken from the buffers.
-pub(super) fn is_frame(buffer: &[u8]) -> bool {
-    buffer.len() == FRAME_BYTES
+/// Whether this is a frame that was taken from the buffers: nothing else is as long.
+pub(super) fn is_frame(buffer: &Vec<u8>) -> bool {
+    buffer.capacity() >= FRAME_BYTES
 }
 
 /// Fills a payload from the sink and sums it up. What is not filled wholly is said instead.

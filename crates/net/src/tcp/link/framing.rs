@@ -63,7 +63,7 @@ impl Link {
         sink: &mut dyn Sink,
         out: &mut Outbox,
     ) -> Result<bool> {
-        let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
+        let Some(mut buffer) = buffers.take(GATHERED_BYTES) else { return self.send_single(sink, out) };
         let mut end = 0;
         while let Some(message) = self.queue.front().copied() {
             if let Some(next) = self.seal_bundle(&mut buffer[..GATHERED_BYTES], end)? {
@@ -177,8 +177,8 @@ impl Link {
         out: &mut Outbox,
     ) -> Result<bool> {
         let piece = self.next_piece(total - self.progress, USUAL_PIECE_BYTES, PIECE_BYTES);
-        let Some(mut buffer) = buffers.take() else { return self.send_single(sink, out) };
         let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + piece);
+        let Some(mut buffer) = buffers.take(end) else { return self.send_single(sink, out) };
         let place = &mut buffer[LEAD_BYTES..end];
         let crc = match fill(sink, source, self.progress, place) {
             Ok(crc) => crc,
@@ -290,7 +290,8 @@ impl Link {
         self.send_bytes(&frame[..end]).map(Some)
     }
 
-    /// A long one goes from where it is, and only what the socket does not take is copied; if it must be kept until the peer has it, a copy goes.
+    /// A long one goes from where it is, and only what the socket does not take is copied; if it must be kept until the peer has it, a copy goes. Once it
+    /// has begun it cannot be taken back, so there must be memory for that before.
     fn send_long_letter(
         &mut self,
         header: Header,
@@ -298,30 +299,39 @@ impl Link {
         buffers: &mut Buffers,
     ) -> Result<Option<bool>> {
         let is_kept = self.stream.is_some() || self.corrupt_next || self.drop_next;
-        let buffer = if is_kept { buffers.take() } else { None };
-        if is_kept && buffer.is_none() {
-            return Ok(None);
-        }
+        let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + payload.len());
+        let Some(mut buffer) = buffers.take(if is_kept { end } else { 0 }) else { return Ok(None) };
         let payload_crc = socket::checksum(payload);
         let header = Header { payload_bytes: payload.len() as u32, payload_crc, ..header };
-        let sealed = self.wire.seal(header).map_err(|error| self.broken(&error))?;
-        if let Some(mut buffer) = buffer {
-            let (start, end) = (LEAD_BYTES - FRAME_HEADER_BYTES, LEAD_BYTES + payload.len());
+        let sealed = match self.wire.seal(header) {
+            Ok(sealed) => sealed,
+            Err(error) => {
+                buffers.give(buffer);
+                return Err(self.broken(&error));
+            }
+        };
+        if is_kept {
             buffer[start..LEAD_BYTES].copy_from_slice(&sealed);
             buffer[LEAD_BYTES..end].copy_from_slice(payload);
             return self.send_owned(buffer, start, end, buffers).map(Some);
         }
         let sent = match socket::send_both(self.fd.as_fd(), &sealed, payload) {
             Err(error) if error.would_block() => 0,
-            sent => sent?,
+            Err(error) => {
+                buffers.give(buffer);
+                return Err(error);
+            }
+            Ok(sent) => sent,
         };
         self.burst_bytes = self.burst_bytes.saturating_add(sent as u32);
         if sent == FRAME_HEADER_BYTES + payload.len() {
+            buffers.give(buffer);
             return Ok(Some(true));
         }
-        let header = &sealed[sent.min(FRAME_HEADER_BYTES)..];
-        let bytes = [header, &payload[sent.saturating_sub(FRAME_HEADER_BYTES)..]].concat();
-        self.unsent = Some(Box::new(Unsent::Copied { start: 0, end: bytes.len(), bytes }));
+        buffer.clear();
+        buffer.extend_from_slice(&sealed[sent.min(FRAME_HEADER_BYTES)..]);
+        buffer.extend_from_slice(&payload[sent.saturating_sub(FRAME_HEADER_BYTES)..]);
+        self.unsent = Some(Box::new(Unsent::Copied { start: 0, end: buffer.len(), bytes: buffer }));
         Ok(Some(false))
     }
 

@@ -64,6 +64,46 @@ fn long_letters_go_one_after_the_other_until_the_socket_is_full_and_come_whole()
 }
 
 #[test]
+fn what_the_socket_did_not_take_of_a_long_letter_was_copied_beyond_the_budget() {
+    let port = listener();
+    let arena = world(2, port.local_addr().unwrap());
+    let [(mut caller, purse), (mut callee, _)] = poor_pair(&arena);
+    let (mut heard, mut reached) = (Heard::default(), Heard::default());
+    caller.send(Rank(1), note(), &mut heard).unwrap();
+    while reached.frames.is_empty() {
+        hand_over(&port, &mut callee);
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    let booked = || purse.booked.load(Ordering::Relaxed);
+    let before = booked();
+    purse.budget.store(before + (100 << 10), Ordering::Relaxed);
+    assert!(!send(&mut caller, 1, 9, LONG_LETTER_BYTES, &mut heard), "there may be no memory for its rest");
+    assert!(!send(&mut caller, 1, 9, LETTER_BYTES + 1, &mut heard));
+    assert!(send(&mut caller, 1, 1, LETTER_BYTES, &mut heard), "a short one needs none");
+    assert_eq!(booked(), before);
+    // With room for one, as many go as the socket takes, and a part of another.
+    let budget = before + (150 << 10);
+    purse.budget.store(budget, Ordering::Relaxed);
+    let mut sent = 1;
+    while send(&mut caller, 1, sent + 1, LONG_LETTER_BYTES, &mut heard) {
+        sent += 1;
+        assert!(booked() <= budget && sent < 1000, "{sent}");
+        assert_booked(&caller, &purse);
+    }
+    while (reached.frames.len() as u64) <= sent {
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert!(
+        reached.frames.iter().skip(1).map(|header| header.op).eq(1..=sent),
+        "nothing came of those refused"
+    );
+    assert_booked(&caller, &purse);
+    assert_eq!((heard.lost.len(), reached.lost.len()), (0, 0));
+}
+
+#[test]
 fn a_letter_opens_no_connection_and_goes_on_none_that_has_parted() {
     let arena = world(2, "127.0.0.1:9".parse().unwrap());
     let (mut lone, mut heard) = (transport(&arena, 0, 8, 8), Heard::default());
