@@ -112,7 +112,8 @@ pub(super) struct Link {
     said_goodbye: bool,
     pub(super) corrupt_next: bool,
     pub(super) drop_next: bool,
-    /// Whether a piece of the message that is coming in was torn.
+    /// Whether a message has begun to come that is not complete; and whether a piece of it was torn.
+    has_begun: bool,
     torn: bool,
     /// Whether the last frame had a large payload, as the next may have; and the kind of the last that had, and no place of its own.
     expects_large: bool,
@@ -174,6 +175,7 @@ impl Link {
             said_goodbye: false,
             corrupt_next: false,
             drop_next: false,
+            has_begun: false,
             torn: false,
             expects_large: false,
             homeless: 0,
@@ -325,6 +327,11 @@ impl Link {
     /// Whether both sides have said goodbye, and its stream is kept until the peer has all.
     pub(super) fn is_over(&self) -> bool {
         self.stream.is_some() && self.wire.is_finished()
+    }
+
+    /// Whether a message has begun to come of which the rest has not.
+    pub(super) fn is_within_message(&self) -> bool {
+        self.has_begun
     }
 
     /// When it must be looked at even if nothing comes.

@@ -182,8 +182,8 @@ impl Tcp {
         }
         let has_other = self.routes.contains_key(&peer.0);
         // Without a goodbye nobody knows what was under way, even if no answer is missing: a signal of a barrier has
-        // none, and would be missed for ever. After one, nothing was.
-        let cut_off = !link.parting && (link.established || !has_other);
+        // none, and would be missed for ever. After one, nothing was, but what has begun to come: the sink keeps memory for the rest.
+        let cut_off = !link.parting && (link.established || !has_other) || link.is_within_message();
         if link.unanswered > 0 || !link.take_queue().is_empty() || cut_off {
             self.forget_unsent(peer);
             let why = match (gone, error) {

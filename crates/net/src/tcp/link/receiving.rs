@@ -205,6 +205,7 @@ impl Link {
             Event::Frame(header) => {
                 self.expects_frames()?;
                 self.incoming = header;
+                self.has_begun = true;
                 // What comes with its header is not read again.
                 let least = LEAST_IN_PLACE_BYTES + FIRST_RECEIVE_BYTES;
                 self.expects_large = header.payload_bytes as usize >= least;
@@ -223,7 +224,8 @@ impl Link {
     #[inline]
     pub(super) fn complete(&mut self, sink: &mut dyn Sink, out: &mut Outbox) {
         let from = self.peer.unwrap_or_default();
-        let is_answer = match (self.torn, self.incoming.flags & FLAG_MORE != 0) {
+        self.has_begun = self.incoming.flags & FLAG_MORE != 0;
+        let is_answer = match (self.torn, self.has_begun) {
             (false, _) => sink.frame(from, self.index, &self.incoming, out),
             // The rest of the message comes, but it is of no use.
             (true, true) => false,

@@ -1,6 +1,7 @@
 //! Goodbyes that are not answered.
 
 use super::*;
+use crate::contract::LONG_LETTER_BYTES;
 
 /// Says goodbye on the one connection there is.
 fn part(tcp: &mut Tcp, heard: &mut Heard) {
@@ -72,4 +73,30 @@ fn a_goodbye_that_is_answered_late_breaks_nothing() {
         assert_eq!((caller.open, callee.open), (0, 0));
         assert!(heard.lost.is_empty() && reached.lost.is_empty(), "{:?} {:?}", heard.lost, reached.lost);
     }
+}
+
+#[test]
+fn what_had_come_of_a_letter_was_kept_for_ever_where_its_sender_died_behind_a_goodbye() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    part(&mut callee, &mut reached);
+    // It has not heard of that. The last letter is one of which the socket takes a part.
+    let letter = vec![7; LONG_LETTER_BYTES];
+    let mut sent = 0;
+    while caller.letter(Rank(1), note().header, &letter, &mut heard).unwrap() {
+        sent += 1;
+    }
+    let has_begun =
+        |callee: &Tcp| callee.links.iter().flatten().next().is_some_and(|link| link.is_within_message());
+    while reached.frames.len() + 1 < sent || !has_begun(&callee) {
+        callee.poll(&mut reached).unwrap();
+    }
+    drop(caller);
+    while callee.open > 0 {
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!(
+        (reached.frames.len() + 1, reached.lost.len()),
+        (sent, 1),
+        "whoever keeps the part must hear of it"
+    );
 }
