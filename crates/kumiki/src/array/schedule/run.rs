@@ -133,11 +133,10 @@ impl<'p> Incoming<'p, '_> {
 
     /// Takes what is due, whenever it comes, and throws it away.
     fn throw_away(&self, messages: Messages<'_>) {
-        for _ in 0..self.due.div_ceil(self.leg.chunk) {
-            // An error is the end of the world, or of the peer, and then nothing comes.
-            let Ok(receiving) = messages.start_receive::<u8>(self.leg.rank, self.leg.number) else { return };
-            receiving.throw_away();
-        }
+        let rounds = 0..self.due.div_ceil(self.leg.chunk);
+        let receive = |_| messages.start_receive::<u8>(self.leg.rank, self.leg.number);
+        // An error is the end of the world, or of the peer, and then nothing comes.
+        throw_away(rounds.map_while(|round| receive(round).ok()).collect());
     }
 }
 
@@ -550,6 +549,12 @@ fn give_up(world: &World, outs: &[Leg<'_>], ins: &[Incoming<'_, '_>]) {
     ins.iter().for_each(|incoming| incoming.throw_away(messages));
 }
 
+/// Takes messages, whenever they come, and throws them away. Whoever sends no more of them sends an empty one, which the first of these receives that has
+/// nothing gets: the others go with it if they were thrown away before it.
+fn throw_away(receiving: VecDeque<MessageReceiving<'_, u8>>) {
+    receiving.into_iter().rev().for_each(MessageReceiving::throw_away);
+}
+
 /// Tells those who wait for what is not sent.
 fn refuse(world: &World, outs: &[Leg<'_>]) {
     let messages = world.messages().context(CONTEXT);
@@ -620,6 +625,10 @@ impl Underway<'_> {
             while leg.left > 0 {
                 let Some(next) = self.receiving.pop_front() else { break };
                 let message = next.wait()?.elements;
+                if message.is_empty() {
+                    // Behind an empty one nothing comes.
+                    self.receiving.drain(..(leg.rounds() - 1).min(self.receiving.len()));
+                }
                 self.world.note(leg.check(message.len(), leg.left))?;
                 leg.unpack(&message[..], to, put, &mut [])?;
             }
@@ -635,7 +644,7 @@ impl Underway<'_> {
 /// What comes for a plan that nobody finishes is received and thrown away: its senders wait for that.
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
-        std::mem::take(&mut self.receiving).into_iter().for_each(MessageReceiving::throw_away);
+        throw_away(std::mem::take(&mut self.receiving));
         // After an error, or the end of the world, nothing need leave any more.
         if std::thread::panicking() || !self.world.is_in() || self.world.has_returned_an_error() {
             return;

@@ -4,7 +4,8 @@ use super::plan::Plan;
 use super::{Reach, Width};
 use crate::array::space::{Align, Format, Mapping, Nodes, Section, Shadow, Sub, Template};
 use crate::comm::rows::{self, copy_between};
-use crate::Rank;
+use crate::{Error, Rank, World};
+use kumiki_sim::{Cluster, Network};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -560,4 +561,42 @@ fn plans_grow_with_what_is_exchanged() {
     let (from, to) = (line(Format::Block(None)), line(Format::Block(Some((1 << 24) + 100))));
     let cost = Plan::copy_of(40_000, &many, 8, (&to, &to.whole()), (&from, &from.whole())).unwrap().cost();
     assert!(cost.receivers <= 2 && cost.senders <= 2 && cost.pieces <= 4, "{cost:?}");
+}
+
+/// Ways in which both ranks, or one of them, fail in an exchange.
+const FAILURES: [&str; 4] = ["gathers", "runs", "starts", "one starts"];
+
+#[test]
+fn receives_of_what_was_refused_with_one_empty_message_stayed_posted() {
+    let outcome = Cluster::new(2, Network::torus(&[2])).run(|attachment| {
+        let world = World::attach(attachment)?;
+        // Parts of 1.5 MiB: several messages.
+        let size = 393_216;
+        let nodes = Nodes::line(2);
+        let template = Template::new(&[(0, size - 1)], &[Format::Block(None)], &nodes)?;
+        let from = Mapping::new(&template, &[size as u64], &[Align::with(0, 0)], &[Shadow::NONE])?;
+        let to = Mapping::everywhere(&nodes, &[size as u64])?;
+        let plan = Plan::copy(&world, &nodes, 8, (&to, &to.whole()), (&from, &from.whole()))?;
+        let (own, mut whole) = (vec![1u8; 4 * size as usize], vec![0u8; 8 * size as usize]);
+        for failure in FAILURES {
+            let failed = match (failure, world.rank()) {
+                ("gathers", _) => plan.instead(&world, || Err(Error::Closed("the group is broken".into()))),
+                ("runs", _) => plan.run(&world, &[], &mut whole),
+                ("one starts", 0) => plan.start(&world, &own).and_then(|started| started.finish(&mut whole)),
+                _ => plan.start(&world, &[]).map(drop),
+            };
+            assert!(failed.is_err(), "{failure}");
+            world.sync()?;
+            let is_under_way = (0..100).all(|_| {
+                kumiki_sim::compute(kumiki_sim::Time::from_seconds(1e-3));
+                world.look_after_messages()
+            });
+            assert!(!is_under_way, "{failure}: it waits for what never comes");
+            world.sync()?;
+            plan.run(&world, &own, &mut whole)?;
+            assert!(std::mem::replace(&mut whole, vec![0; 8 * size as usize]).iter().all(|byte| *byte == 1));
+        }
+        world.finalize()
+    });
+    assert_eq!(outcome.expect("it runs").values().expect("nobody panicked"), [Ok(()), Ok(())]);
 }

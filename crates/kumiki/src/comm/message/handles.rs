@@ -132,7 +132,8 @@ impl<T: Pod> MessageReceiving<'_, T> {
         self.ticket.world.test_message(self.ticket.request, self.from)
     }
 
-    /// Takes the message, whenever it comes, and throws it away.
+    /// Takes the message, whenever it comes, and throws it away. An empty one says that none comes for the receives of its source and tag that were
+    /// thrown away before.
     pub(crate) fn throw_away(self) {
         self.ticket.world.throw_message_away(self.ticket.request);
         std::mem::forget(self.ticket);

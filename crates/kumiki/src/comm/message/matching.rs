@@ -103,6 +103,12 @@ impl<R, M> Matching<R, M> {
         self.posted.remove(at).map(|(_, receive)| receive)
     }
 
+    /// Takes back all receives of which this is said.
+    pub(crate) fn withdraw_all(&mut self, mut is_one: impl FnMut(&Selector, &R) -> bool) {
+        self.posted.retain(|(selector, receive)| !is_one(selector, receive));
+        give_back(&mut self.posted);
+    }
+
     /// Takes back all receives that are posted for this source alone.
     pub(crate) fn withdraw_source(&mut self, source: u32) -> Vec<R> {
         let (gone, left): (VecDeque<_>, VecDeque<_>) =

@@ -58,12 +58,30 @@ impl Post {
         }
     }
 
-    /// Nobody will ask for a receive, which takes its message all the same: that is gone then.
+    /// Nobody will ask for a receive, which takes its message all the same: that is gone then. Behind an empty one nothing comes.
     pub(super) fn throw_away(&mut self, request: u64) {
-        match self.matching.find(|wanted| wanted.request() == request).is_some() {
-            true => drop(self.forgotten.insert(request)),
-            false => self.forget(request),
+        if self.matching.find(|wanted| wanted.request() == request).is_some() {
+            self.forgotten.insert(request);
+            return;
         }
+        let came = match self.done.get(request) {
+            Some(Ok(Some(Delivery::Here { envelope, .. }))) => Some(*envelope),
+            _ => None,
+        };
+        self.forget(request);
+        came.iter().for_each(|envelope| self.was_thrown_away(envelope));
+    }
+
+    /// A message was thrown away. If it was empty, no receive of its source and tag that throws away what comes gets anything any more: one that stayed
+    /// would make every later wait look for it.
+    fn was_thrown_away(&mut self, envelope: &Envelope) {
+        let Envelope { context, source, tag, bytes } = *envelope;
+        if bytes > 0 {
+            return;
+        }
+        let same = Selector { context, source: Some(source), tag: Some(tag) };
+        let Post { matching, forgotten, .. } = self;
+        matching.withdraw_all(|selector, wanted| *selector == same && forgotten.remove(&wanted.request()));
     }
 
     /// Nobody will ask for a request. A receive that has got nothing is taken back; a send goes on all the same.
@@ -138,6 +156,7 @@ impl Post {
                 Body::Lent(_, number) => self.say(envelope.source, Note::Fetched { number }),
                 Body::Here(bytes) => self.reuse(bytes),
             }
+            self.was_thrown_away(&envelope);
             return;
         }
         if let Some(room) = &mut room {
