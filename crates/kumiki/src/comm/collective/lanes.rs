@@ -8,7 +8,7 @@
 //! Whoever cannot go on says so to its partners, who say it to theirs: nobody waits for a member that has failed.
 
 use super::block::{self, Place, Request, BROKEN_AT, CREDIT_AT, HEAD_BYTES, LANE_HEAD_BYTES};
-use super::traffic::{Bytes, Traffic};
+use super::traffic::Traffic;
 use super::tree::chunks;
 use super::wide::{Wide, WIDE_BYTES, WIDE_PIECE};
 use super::Talk;
@@ -332,21 +332,25 @@ impl<'w> Talk<'_, 'w> {
 
     /// Passes a stream on, from one lane to another.
     pub(super) fn relay(&mut self, from: usize, to: usize) -> Result<()> {
+        let mut part = std::mem::take(&mut self.state.scratch);
         let mut passed = 0;
         loop {
             let piece = self.next_piece(from)?;
-            let mut kept = vec![0; piece.bytes as usize];
-            self.take_piece(from, piece, 0, &mut Bytes { out: &[], into: &mut kept })?;
-            // What is one piece here may be some there.
-            for part in chunks(kept.len(), self.piece_bytes()) {
-                let bytes = footprint(part.len() as u64);
+            // What is one piece here may be some there. It stays in the ring until all of it has gone: so there is never more of it than is booked.
+            for range in chunks(piece.bytes as usize, self.piece_bytes().min(TAKEN_BYTES)) {
+                part.resize(range.len());
+                let start = self.state.lanes[from].received + PIECE_HEAD_BYTES + range.start as u64;
+                block::read_ring(self.ring_here(from)?, start, part.bytes_mut())?;
+                let bytes = footprint(range.len() as u64);
                 while self.room(to)? < bytes {
                     self.wait(Needs { room: Some((to, bytes)), ..Needs::default() })?;
                 }
-                self.put_piece(to, piece.total, &kept[part])?;
+                self.put_piece(to, piece.total, part.bytes())?;
             }
+            self.has_taken(from, piece)?;
             passed += piece.bytes;
             if passed >= piece.total {
+                self.state.scratch = part;
                 return Ok(());
             }
         }
@@ -433,8 +437,16 @@ impl<'w> Talk<'_, 'w> {
         Ok(Some(Piece { mark, total, bytes }))
     }
 
-    /// Takes a piece out of a ring, which is for a place of what comes: there as it is, or part by part. Tells the sender now and then that
-    /// there is room.
+    /// The ring in which the next piece of a lane is.
+    fn ring_here(&self, lane: usize) -> Result<Span<'_>> {
+        let at = &self.state.lanes[lane];
+        match self.wide_ring(at, lane)? {
+            Some(wide) => Ok(wide),
+            None => self.own()?.part(at.here + LANE_HEAD_BYTES, self.group.layout.ring),
+        }
+    }
+
+    /// Takes a piece out of a ring, which is for a place of what comes: there as it is, or part by part.
     pub(super) fn take_piece(
         &mut self,
         lane: usize,
@@ -444,13 +456,8 @@ impl<'w> Talk<'_, 'w> {
     ) -> Result<()> {
         debug_assert_eq!(piece.mark, self.mark);
         let mut part = std::mem::take(&mut self.state.scratch);
-        let at = &self.state.lanes[lane];
-        let ring = match self.wide_ring(at, lane)? {
-            Some(wide) => wide,
-            None => self.own()?.part(at.here + LANE_HEAD_BYTES, self.group.layout.ring)?,
-        };
-        let ring_bytes = ring.len();
-        let start = at.received + PIECE_HEAD_BYTES;
+        let ring = self.ring_here(lane)?;
+        let start = self.state.lanes[lane].received + PIECE_HEAD_BYTES;
         if let Some(into) = traffic.place(place, piece.bytes as usize) {
             block::read_ring(ring, start, into)?;
         } else {
@@ -461,6 +468,12 @@ impl<'w> Talk<'_, 'w> {
             }
         }
         self.state.scratch = part;
+        self.has_taken(lane, piece)
+    }
+
+    /// A piece is not needed in its ring any more. Tells the sender now and then that there is room.
+    fn has_taken(&mut self, lane: usize, piece: Piece) -> Result<()> {
+        let ring_bytes = self.ring_here(lane)?.len();
         let at = &mut self.state.lanes[lane];
         at.received += footprint(piece.bytes);
         // What goes back says it, too: between nodes that is mostly in time.

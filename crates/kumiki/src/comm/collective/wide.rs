@@ -99,6 +99,7 @@ impl Talk<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comm::collective::SCRATCH_BYTES;
     use crate::comm::{Algorithm, Sum};
     use crate::World;
     use kumiki_sim::{Cluster, Network};
@@ -165,6 +166,26 @@ mod tests {
                 world.sync()
             });
         }
+    }
+
+    #[test]
+    fn what_was_passed_on_took_memory_that_nobody_had_booked() {
+        run(4, None, |world| {
+            let group = world.group()?;
+            group.force(Algorithm::Tree);
+            group.allreduce(&mut [1u64; 9000], Sum)?;
+            let state = || group.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state().scratch = Default::default();
+            let (me, mut all) = (u64::from(group.rank()), vec![0; 4 * 7000]);
+            group.gather(0, &[me; 7000], &mut all)?;
+            if me == 0 {
+                assert!(all.chunks(7000).zip(0..).all(|(part, of)| part.iter().all(|word| *word == of)));
+            }
+            // It has a wide ring, and what comes there for the root goes through what was booked with the group.
+            let through = state().scratch.bytes().len();
+            assert!(me != 2 || wide_rings(&group) > 0 && (1..=SCRATCH_BYTES).contains(&through), "{through}");
+            group.free()
+        });
     }
 
     #[test]
