@@ -47,7 +47,7 @@ pub const IN_PLACE_BYTES: u64 = 256 * 1024;
 
 /// The most bytes of a [letter](Transport::letter) that is short: of which [few](MOST_LETTERS) go one after the other while nothing comes.
 pub const LETTER_BYTES: usize = 1024;
-/// So many short letters go one after the other while nothing comes.
+/// So many short letters go one after the other to a rank while nothing comes, from whomever.
 pub const MOST_LETTERS: u8 = 2;
 /// The most bytes of a letter.
 pub const LONG_LETTER_BYTES: usize = PIECE_BYTES;

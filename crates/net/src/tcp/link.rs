@@ -70,8 +70,8 @@ pub(super) struct Link {
     pub(super) mending: Option<Box<Mending>>,
     /// When this link was last used, in ticks of its transport.
     pub(super) used: u64,
-    /// Letters since something came.
-    pub(super) letters: u8,
+    /// [How often](Tcp::comings) something had come when the last short letters went, and how many went since.
+    pub(super) letters: (u8, u8),
     /// Until when it plays dead, for fault injection.
     pub(super) stalled_until_ms: u64,
     /// When the peer is asked whether our goodbye has come, while it does not answer that; 0 while none is said.
@@ -152,7 +152,7 @@ impl Link {
             stream: None,
             mending: None,
             used: 0,
-            letters: 0,
+            letters: (0, 0),
             stalled_until_ms: 0,
             knock_at_ms: 0,
             owed_since_ms: 0,

@@ -123,8 +123,10 @@ impl Tcp {
             self.outbox = out;
         }
         let link = index.and_then(|index| Some((index, self.links[index as usize].as_mut()?)));
+        let comings = self.comings;
+        let gone = |link: &Link| if link.letters.0 == comings { link.letters.1 } else { 0 };
         let may_go = |link: &Link| {
-            let is_one_of_few = payload.len() > LETTER_BYTES || link.letters < MOST_LETTERS;
+            let is_one_of_few = payload.len() > LETTER_BYTES || gone(link) < MOST_LETTERS;
             link.may_send_now() && link.may_request() && is_one_of_few && !link.surplus
         };
         let Some((index, link)) = link.filter(|(_, link)| may_go(link)) else {
@@ -132,7 +134,7 @@ impl Tcp {
         };
         self.tick += 1;
         link.used = self.tick;
-        link.letters += u8::from(payload.len() <= LETTER_BYTES);
+        link.letters = (comings, gone(link) + u8::from(payload.len() <= LETTER_BYTES));
         match link.send_letter(header, payload, &mut self.buffers) {
             Ok(None) => return false,
             Ok(Some(sent)) => {

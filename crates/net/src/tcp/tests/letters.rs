@@ -1,7 +1,7 @@
 //! Letters between two ranks.
 
 use super::*;
-use crate::contract::{LETTER_BYTES, LONG_LETTER_BYTES};
+use crate::contract::{LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS};
 
 /// A letter of so many bytes, with a number.
 fn send(tcp: &mut Tcp, to: u32, op: u64, bytes: usize, sink: &mut Heard) -> bool {
@@ -41,6 +41,33 @@ fn letters_go_while_something_comes_and_keep_their_order_among_messages() {
         (3, 0),
         (4, 8)
     ]));
+}
+
+#[test]
+fn whoever_hears_from_one_writes_to_another() {
+    let port = listener();
+    let arena = world(3, port.local_addr().unwrap());
+    let (mut middle, mut heard) = (transport(&arena, 0, 8, 8), Heard::default());
+    let mut others = [1, 2].map(|rank| (transport(&arena, rank, 8, 8), Heard::default()));
+    others.iter_mut().for_each(|(other, reached)| other.send(Rank(0), note(), reached).unwrap());
+    while heard.frames.len() < 2 {
+        hand_over(&port, &mut middle);
+        middle.poll(&mut heard).unwrap();
+        others.iter_mut().for_each(|(other, reached)| drop(other.poll(reached).unwrap()));
+    }
+    let mut written = 0;
+    for round in 1..=5 {
+        while send(&mut middle, 1, written, 8, &mut heard) {
+            written += 1;
+        }
+        assert_eq!(written, round * u64::from(MOST_LETTERS));
+        let (other, reached) = &mut others[1];
+        other.send(Rank(0), note(), reached).unwrap();
+        while heard.frames.len() as u64 <= round + 1 {
+            other.poll(reached).unwrap();
+            middle.poll(&mut heard).unwrap();
+        }
+    }
 }
 
 #[test]
