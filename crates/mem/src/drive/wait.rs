@@ -46,7 +46,7 @@ impl Drive {
         let mut shown = None;
         let nudge_every_ms = self.nudge_every_ms();
         let mut nudge_at_ms = 0;
-        let mut hushed = false;
+        let (mut hushed, mut slept) = (false, false);
         self.waiting.inline_turns.fetch_add(1, Ordering::Relaxed);
         let busy = self.waiting.busy();
         let result = loop {
@@ -86,7 +86,7 @@ impl Drive {
                 self.nudge();
             }
             if tired {
-                hushed = false;
+                (hushed, slept) = (false, true);
                 self.sleep(seen, deadline_ms, now_ms);
             }
         };
@@ -96,7 +96,7 @@ impl Drive {
         if result.is_err() {
             self.machine().leave_kept(self);
         }
-        self.leave_wait(busy, shown.is_some());
+        self.leave_wait(busy, slept);
         result
     }
 
@@ -166,15 +166,15 @@ impl Drive {
         (found, happened)
     }
 
-    fn leave_wait(&self, busy: Busy<'_>, announced: bool) {
+    fn leave_wait(&self, busy: Busy<'_>, slept: bool) {
         drop(busy);
-        // A thread that slept took the service thread's place: give it back. After a short spin the service
-        // thread comes back by itself.
-        if announced && self.waiting.service_parked.load(Ordering::SeqCst) {
+        // A thread that slept took the service thread's place: give it back. After it has looked for a while, and where ranks
+        // outnumber cores given its core away, the service thread comes back by itself.
+        if slept && self.waiting.service_parked.load(Ordering::SeqCst) {
             self.waiting.service.fetch_add(1, Ordering::SeqCst);
             futex::wake_all(&self.waiting.service);
         }
-        if announced {
+        if slept {
             self.wake_sleepers();
         }
     }
