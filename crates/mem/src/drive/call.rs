@@ -143,13 +143,14 @@ impl World {
         core.machine().letter(core, Rank(rank), letters::header(service, name, request.len()), request)
     }
 
-    /// Whether a letter could not be done of which nobody was [told](Self::refused_letter) yet.
+    /// How many letters could not be done so far: where it has changed, somebody may [be told](Self::refused_letter).
     #[inline]
-    pub fn has_refused_letters(&self) -> bool {
-        self.core().has_refusals.load(Ordering::Acquire)
+    pub fn refused_letters(&self) -> u64 {
+        self.core().refusals.load(Ordering::Acquire)
     }
 
-    /// Why a letter of this name, to one of the ranks that it may have gone to, could not be done, if that is known and was not told yet.
+    /// Why a letter of this name, to one of the ranks that it may have gone to, could not be done, if that is known and was not told yet. It is gone: that there
+    /// was no memory for it there does not mean that it can go again.
     #[inline]
     pub fn refused_letter(&self, name: u64, may_be_of: impl Fn(u32) -> bool) -> Option<Error> {
         let core: &Drive = self.core();
@@ -159,7 +160,12 @@ impl World {
         let mut machine = core.machine();
         let refused = machine.engine.letters.take_refused(name, |from| may_be_of(from.0));
         core.has_refusals.store(machine.engine.letters.has_refused(), Ordering::Release);
-        refused
+        refused.map(|error| match error {
+            Error::OutOfMemory { .. } => {
+                Error::Refused(format!("what was sent could not be taken there: {error}"))
+            }
+            error => error,
+        })
     }
 
     /// The reply to a call that was posted, if it is there; it can be taken once. It is not looked for: whoever waits, or makes

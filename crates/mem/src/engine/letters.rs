@@ -189,6 +189,7 @@ pub(crate) fn take_refusal(feed: &mut Feed<'_>, from: Rank, header: &Header) {
     feed.engine.letters.came_back(from, header.op, why);
     feed.engine.stirred = true;
     feed.node.has_refusals.store(true, Ordering::Release);
+    feed.node.refusals.fetch_add(1, Ordering::Release);
 }
 
 #[cfg(test)]

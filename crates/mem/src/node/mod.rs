@@ -82,6 +82,8 @@ pub(crate) struct Node {
     pub(crate) faulted: AtomicBool,
     /// Whether letters of this rank may have come back that nobody has asked for.
     pub(crate) has_refusals: AtomicBool,
+    /// How many letters have come back.
+    pub(crate) refusals: AtomicU64,
     /// Bytes taken from the machine since it was last asked what it can still give.
     taken_unasked: AtomicU64,
     pub(crate) books: Books,
@@ -123,6 +125,7 @@ impl Node {
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
             has_refusals: AtomicBool::new(false),
+            refusals: AtomicU64::new(0),
             taken_unasked: AtomicU64::new(0),
             books,
             registry: Mutex::new(Registry::new(arena.heap(place.local))),

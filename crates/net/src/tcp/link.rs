@@ -110,6 +110,8 @@ pub(super) struct Link {
     pub(super) parting: bool,
     /// Whether we have.
     said_goodbye: bool,
+    /// Whether the peer had said it before.
+    has_answered: bool,
     pub(super) corrupt_next: bool,
     pub(super) drop_next: bool,
     /// Whether a message has begun to come that is not complete; and whether a piece of it was torn.
@@ -173,6 +175,7 @@ impl Link {
             watching_writes: false,
             parting: false,
             said_goodbye: false,
+            has_answered: false,
             corrupt_next: false,
             drop_next: false,
             has_begun: false,
@@ -313,6 +316,7 @@ impl Link {
         if self.knock_at_ms == 0 {
             self.knock_at_ms = time::now_ms() + patience_ms;
         }
+        self.has_answered |= !self.said_goodbye && self.wire.has_heard_goodbye();
         // An error means that the link is failing or not yet open, and then it is dropped anyhow.
         let _ = self.wire.goodbye();
         self.parting = true;
@@ -413,8 +417,7 @@ impl Link {
         if !is_due || self.has_unsent() || self.wire.has_output() || self.stream_is_full() {
             return Ok(());
         }
-        let knock = self.wire.knock().map_err(|error| self.broken(&error))?;
-        self.send_bytes(&knock).map(drop)
+        self.knock()
     }
 
     /// Sends what the socket takes, up to a bound: the engine is held meanwhile, and others have to be served. Returns whether

@@ -278,11 +278,17 @@ impl Tcp {
         }
         let knock_ms = self.knock_every_ms();
         let checked = self.links[index as usize].as_mut();
-        let checked = checked.map(|link| (link.check_time(now_ms, knock_ms), link.wake_up_at()));
+        let Some((checked, wake_up, has_output)) =
+            checked.map(|link| (link.check_time(now_ms, knock_ms), link.wake_up_at(), link.has_output()))
+        else {
+            return;
+        };
+        self.note_deadline(wake_up);
         match checked {
-            Some((Ok(()), wake_up)) => self.note_deadline(wake_up),
-            Some((Err(error), _)) => self.fail(index, error, sink, out),
-            None => {}
+            // A knock of which the socket took a part.
+            Ok(()) if has_output => self.flush_link(index, sink, out),
+            Ok(()) => {}
+            Err(error) => self.fail(index, error, sink, out),
         }
     }
 

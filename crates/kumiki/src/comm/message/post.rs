@@ -164,6 +164,8 @@ pub(crate) struct Post {
     pub(super) debts: ByRank<u8>,
     /// Whether one of them is to be asked again for what it could not take.
     pub(crate) asks_again: bool,
+    /// How many letters had come back when it was looked for those of messages.
+    refusals: u64,
     /// Ranks to which nothing can be sent any more, though they may be there.
     pub(super) torn: HashMap<Rank, Error>,
     /// Ranks that have written what they may not: nothing of them is received any more.
@@ -539,7 +541,8 @@ impl Post {
 
     fn send(&mut self, world: &World) {
         self.asks_again = false;
-        if world.memory.has_refused_letters() {
+        let refusals = world.memory.refused_letters();
+        if std::mem::replace(&mut self.refusals, refusals) != refusals {
             // Whoever sends nothing more would never hear of it.
             let refused = |(to, out): (&Rank, &Box<Out>)| Some((*to, out.check_letters(world, *to).err()?));
             let refused: Vec<_> = self.outs.iter().filter_map(refused).collect();

@@ -155,6 +155,13 @@ impl Stream {
         self.kept.acknowledged() >= if self.kept.end() == end { start } else { self.kept.end() }
     }
 
+    /// Keeps a copy of what the peer need not acknowledge, and may take for the end: it belongs to the tail.
+    fn copy_unacknowledged(&mut self, bytes: &[u8]) {
+        let start = if self.tail.1 == self.kept.end() { self.tail.0 } else { self.kept.end() };
+        self.copy(bytes, 0);
+        self.tail = (start, self.kept.end());
+    }
+
     /// Keeps a copy of bytes of which the socket has taken so many.
     fn copy(&mut self, bytes: &[u8], sent: usize) {
         let room = |chunk: &Unsent| match chunk {
@@ -239,8 +246,15 @@ impl Link {
     }
 
     /// Both have said goodbye. The peer may not have ours yet: it is told that nothing more comes, and the stream is kept until it has
-    /// ended the connection, too. False if this link keeps nothing.
+    /// ended the connection, too. A link that keeps nothing stays if ours was the answer: the peer may not have read what was sent before it,
+    /// and neither a knock may destroy that, nor what goes on another connection overtake it. False otherwise.
     pub(in crate::tcp) fn lingers(&mut self) -> bool {
+        if self.stream.is_none() && self.has_answered && self.wire.is_finished() {
+            if !self.has_unsent() {
+                let _ = crate::os::socket::end_output(self.fd.as_fd());
+            }
+            return true;
+        }
         let has_unsent = self.has_unsent() || self.owes_last_word();
         let Some(stream) = self.stream.as_mut().filter(|_| self.wire.is_finished()) else { return false };
         if !has_unsent && stream.broken.is_none() && !std::mem::replace(&mut stream.is_shut, true) {
@@ -318,9 +332,7 @@ impl Link {
         let Ok(sealed) = self.wire.acknowledge(stream.kept.received()) else { return Ok(()) };
         stream.kept.tell();
         stream.is_news = false;
-        let start = if stream.tail.1 == stream.kept.end() { stream.tail.0 } else { stream.kept.end() };
-        stream.copy(&sealed, 0);
-        stream.tail = (start, stream.kept.end());
+        stream.copy_unacknowledged(&sealed);
         Ok(())
     }
 
@@ -349,6 +361,16 @@ impl Link {
         if let Some(stream) = &mut self.stream {
             stream.release(buffers);
         }
+    }
+
+    /// Asks the peer whether our goodbye has come.
+    pub(super) fn knock(&mut self) -> Result<()> {
+        let knock = self.wire.knock().map_err(|error| self.broken(&error))?;
+        match &mut self.stream {
+            Some(stream) => stream.copy_unacknowledged(&knock),
+            None => drop(self.send_bytes(&knock)?),
+        }
+        Ok(())
     }
 
     /// After bytes were taken: tells the peer if it is time, and gives back what it has told us that it has.

@@ -100,3 +100,31 @@ fn what_had_come_of_a_letter_was_kept_for_ever_where_its_sender_died_behind_a_go
         "whoever keeps the part must hear of it"
     );
 }
+
+#[test]
+fn what_was_sent_before_a_goodbye_that_answers_comes_though_its_reader_is_late_and_knocks() {
+    let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
+    let letter = vec![7; LONG_LETTER_BYTES];
+    let sent =
+        (0..3).filter(|_| callee.letter(Rank(0), note().header, &letter, &mut reached).unwrap()).count();
+    part(&mut caller, &mut heard);
+    while !callee.links.iter().flatten().all(|link| link.is_finished()) {
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!(callee.open, 1, "it stays until the other side has read all, and closes");
+    // Another connection does not overtake it.
+    callee.send(Rank(0), note(), &mut reached).unwrap();
+    assert_eq!((callee.open, callee.waiting.len()), (1, 1));
+    // The reader is late: its first look finds that nobody has answered for long.
+    std::thread::sleep(std::time::Duration::from_millis(PATIENCE_MS));
+    caller.tend(&mut heard, &mut Outbox::default());
+    while caller.open > 0 {
+        caller.poll(&mut heard).unwrap();
+        callee.poll(&mut reached).unwrap();
+    }
+    assert_eq!((heard.frames.len(), heard.lost.len()), (sent, 0));
+    while callee.links.iter().flatten().any(|link| link.is_finished()) {
+        callee.poll(&mut reached).unwrap();
+    }
+    assert!(reached.lost.is_empty(), "{:?}", reached.lost);
+}
