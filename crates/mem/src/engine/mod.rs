@@ -386,6 +386,9 @@ impl Sink for Feed<'_> {
             frames::DATA if !self.is_uncalled_for(from, header) => {
                 self.engine.sections.room(header, at, bytes)
             }
+            frames::SCATTER if !self.is_uncalled_for(from, header) => {
+                self.engine.sections.room_there(self.node, from, header, at, bytes)
+            }
             _ => None,
         }
     }
