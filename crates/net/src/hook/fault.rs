@@ -101,11 +101,11 @@ impl Inject {
                 Act::Delay { .. } => None,
             }));
         }
-        let delays = planned().filter_map(|act| match act {
+        let mut delays = planned().rev().filter_map(|act| match act {
             Act::Delay { milliseconds } => Some(milliseconds),
             Act::Break(_) => None,
         });
-        delays.last()
+        delays.next()
     }
 
     /// Looks at a message about to be sent. True if it is held back.

@@ -544,8 +544,9 @@ impl Post {
         let refusals = world.memory.refused_letters();
         if std::mem::replace(&mut self.refusals, refusals) != refusals {
             // Whoever sends nothing more would never hear of it.
-            let refused = |(to, out): (&Rank, &Box<Out>)| Some((*to, out.check_letters(world, *to).err()?));
-            let refused: Vec<_> = self.outs.iter().filter_map(refused).collect();
+            let outs = self.outs.iter();
+            let refused = outs.filter_map(|(to, out)| Some((*to, out.check_letters(world, *to).err()?)));
+            let refused: Vec<_> = refused.collect();
             refused.into_iter().for_each(|(to, error)| self.failed_to_send(world, to, error));
         }
         if !self.outs.values().any(|out| out.is_busy()) {

@@ -53,7 +53,9 @@ fn whoever_hears_from_one_writes_to_another() {
     while heard.frames.len() < 2 {
         hand_over(&port, &mut middle);
         middle.poll(&mut heard).unwrap();
-        others.iter_mut().for_each(|(other, reached)| drop(other.poll(reached).unwrap()));
+        for (other, reached) in &mut others {
+            other.poll(reached).unwrap();
+        }
     }
     let mut written = 0;
     for round in 1..=5 {
