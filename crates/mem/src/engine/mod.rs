@@ -386,9 +386,6 @@ impl Sink for Feed<'_> {
             frames::DATA if !self.is_uncalled_for(from, header) => {
                 self.engine.sections.room(header, at, bytes)
             }
-            frames::SCATTER if !self.is_uncalled_for(from, header) => {
-                self.engine.sections.room_there(self.node, from, header, at, bytes)
-            }
             _ => None,
         }
     }

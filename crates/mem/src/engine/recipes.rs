@@ -11,11 +11,8 @@ use crate::node::shape::Shape;
 use crate::{Error, Region, Result, World};
 use kumiki_net::auth;
 use kumiki_net::contract::{Filled, Outbox, Payload, Sink, FLAG_MORE};
-use kumiki_net::os::socket;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
-use std::io::Write;
-use std::os::fd::AsFd;
 
 const PEER: Rank = Rank(1);
 const WORDS: usize = 32;
@@ -58,74 +55,6 @@ fn send(
     let told =
         if answer.header.kind == frames::DONE { frames::result_of(Rank(0), &answer.header) } else { Ok(()) };
     (told, answer.payload)
-}
-
-/// Receives so many bytes, as a socket does, into the memory that is shown for all of them; the rest is received later. Whether there is such memory.
-fn received(feed: &mut Feed<'_>, header: &Header, at: usize, left: &[u8], bytes: usize) -> bool {
-    let Some(mut place) = feed.room(PEER, header, at as u32, left.len()) else { return false };
-    let (there, here) = std::os::unix::net::UnixStream::pair().unwrap();
-    (&there).write_all(&left[..bytes]).unwrap();
-    assert_eq!(socket::receive_into(here.as_fd(), &mut place, &mut []).unwrap(), bytes);
-    true
-}
-
-#[test]
-#[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
-fn what_a_put_by_recipe_brings_in_one_piece_is_received_where_it_belongs() {
-    let world = World::init().unwrap();
-    let region = world.alloc::<u64>(WORDS).unwrap();
-    let core = world.core();
-    let mut engine = Engine::new(Services::default());
-    let mut feed = engine.feed(core);
-    let data: Vec<u8> = (1..=20u64).flat_map(u64::to_le_bytes).collect();
-    let piece = Shape::of_rows(160, &[]).unwrap();
-    let recipe = Recipe { signal: signal(region.address().add(31 * 8)), ..recipe(region.address(), piece) };
-    let (header, payload) = scatter(&recipe, &data);
-    let recipe_bytes = header.b as usize;
-    let mut times = 0;
-    // Frames of so many bytes; of each so many come with its header, and so many at a time behind that.
-    for frame in [40, recipe_bytes + 24, payload.len()] {
-        for (staged, at_once) in [(0, 1000), (recipe_bytes + 5, 9), (33, 64)] {
-            region.write(0, &[0; 31]).unwrap();
-            let (mut out, mut is_shown) = (Outbox::default(), 0);
-            for (index, bytes) in payload.chunks(frame).enumerate() {
-                let (d, end) = ((index * frame) as u64, index * frame + bytes.len());
-                let flags = if end < payload.len() { FLAG_MORE } else { 0 };
-                let header = Header { d, flags, payload_bytes: bytes.len() as u32, ..header };
-                let mut at = staged.min(bytes.len());
-                feed.part(PEER, &header, 0, &bytes[..at]);
-                while at < bytes.len() {
-                    let now = at_once.min(bytes.len() - at);
-                    match received(&mut feed, &header, at, &bytes[at..], now) {
-                        true => is_shown += 1,
-                        false => feed.part(PEER, &header, at as u32, &bytes[at..at + now]),
-                    }
-                    at += now;
-                }
-                feed.frame(PEER, 3, &header, &mut out);
-            }
-            let (_, answer) = out.messages.pop().expect("an answer");
-            assert_eq!(frames::result_of(Rank(0), &answer.header), Ok(()), "{frame} {staged} {at_once}");
-            times += 1;
-            let found = found(&region);
-            assert!(found[..20].iter().copied().eq(1..=20) && found[31] == times, "{found:?}");
-            let is_never_shown = staged >= frame || staged == 0 && frame == payload.len();
-            assert_eq!(is_shown == 0, is_never_shown, "{frame} {staged} {at_once}");
-        }
-    }
-    // Not all of it, or more, is no put.
-    for (d, bytes) in [(0, payload.len() - 8), (8, payload.len() - 8)] {
-        let header = Header { op: 10, ..header };
-        feed.part(PEER, &Header { flags: FLAG_MORE, ..header }, 0, &payload[..recipe_bytes]);
-        let rest = Header { d: recipe_bytes as u64 + d, payload_bytes: bytes as u32, ..header };
-        assert!(feed.room(PEER, &rest, 0, data.len() + 1).is_none());
-        let mut out = Outbox::default();
-        feed.frame(PEER, 3, &rest, &mut out);
-        let (_, answer) = out.messages.pop().expect("an answer");
-        assert!(frames::result_of(Rank(0), &answer.header).is_err());
-    }
-    drop(region);
-    world.finalize().unwrap();
 }
 
 fn scatter(recipe: &Recipe, data: &[u8]) -> (Header, Vec<u8>) {

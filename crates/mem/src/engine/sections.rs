@@ -176,9 +176,8 @@ struct Arriving {
     booked: u64,
     /// What it says, once it has come wholly, or what is wrong with it.
     read: Option<Result<Recipe>>,
-    /// Bytes that are at their place; and up to where the transport may have put some there by itself since.
+    /// Bytes that are at their place.
     landed: u64,
-    lent: u64,
 }
 
 /// Bytes that another rank wants.
@@ -257,7 +256,7 @@ impl Sections {
         }
         self.bytes += booked;
         let bytes = Vec::with_capacity(length as usize);
-        self.arriving.push(Arriving { key, length, bytes, booked, read: None, landed: 0, lent: 0 });
+        self.arriving.push(Arriving { key, length, bytes, booked, read: None, landed: 0 });
     }
 
     /// Forgets what a peer began to send under a number.
@@ -339,31 +338,6 @@ impl Sections {
         }
     }
 
-    /// Shows the memory where a part of the bytes behind a recipe belongs, if that is one piece: it is received there.
-    pub(crate) fn room_there(
-        &mut self,
-        node: &Node,
-        from: Rank,
-        header: &Header,
-        at: u32,
-        bytes: usize,
-    ) -> Option<Place<'_>> {
-        let first = header.d.checked_add(u64::from(at))?.checked_sub(header.b)?;
-        let is_it =
-            |arriving: &&mut Arriving| arriving.key == (from, header.op) && arriving.length == header.b;
-        let arriving = self.arriving.iter_mut().find(is_it)?;
-        if !arriving.has_come_to(first) {
-            return None;
-        }
-        let recipe = arriving.read.as_ref()?.as_ref().ok().filter(|recipe| recipe.shape.is_one_piece())?;
-        let end = first.checked_add(bytes as u64).filter(|end| *end <= recipe.shape.total())?;
-        let Reach::Direct(lowest) = recipe.lowest(node, Access::Write).ok()? else { return None };
-        arriving.lent = end;
-        // SAFETY: the range lies within the shape, which was checked at this moment. The arena stays mapped with the world, and private memory until the
-        // engine is free, which is held.
-        Some(unsafe { Place::new(lowest.wrapping_add(first as usize), bytes) })
-    }
-
     /// Shows the memory where a part of an answer to an operation of ours belongs, if that is one piece: it is received there.
     pub(crate) fn room(&self, header: &Header, at: u32, bytes: usize) -> Option<Place<'_>> {
         let own = self.own.get(&header.op).filter(|own| own.wants && own.near.shape.is_one_piece())?;
@@ -418,33 +392,12 @@ impl Own {
 }
 
 impl Arriving {
-    /// Whether all before this place has come.
-    fn has_come_to(&mut self, place: u64) -> bool {
-        if (self.landed..=self.lent).contains(&place) {
-            self.landed = place;
-        }
-        self.landed == place
-    }
-
-    /// A frame of it is complete. Whoever waits for what the transport has put there is woken.
-    fn has_come_with(&mut self, node: &Node, header: &Header) {
-        let end = header.d.saturating_add(u64::from(header.payload_bytes)).checked_sub(self.length);
-        let Some(Ok(recipe)) = &self.read else { return };
-        let lowest = recipe.lowest(node, Access::Write);
-        if end.is_some_and(|end| self.landed < end && self.has_come_to(end)) {
-            if let Ok(Reach::Direct(lowest)) = lowest {
-                node.wrote(lowest);
-            }
-        }
-    }
-
     /// Puts bytes where the recipe says. What cannot be is an error of the whole.
     fn land(&mut self, node: &Node, first: u64, bytes: &[u8]) {
-        let is_next = self.has_come_to(first);
         let Some(Ok(recipe)) = &self.read else { return };
         let end = first.checked_add(bytes.len() as u64);
         let landed = match end {
-            Some(end) if end <= recipe.shape.total() && is_next => {
+            Some(end) if end <= recipe.shape.total() && first == self.landed => {
                 recipe.lowest(node, Access::Write).and_then(|lowest| {
                     let shape = flat(bytes.len())?;
                     let sources = Laid { lowest: Reach::Direct(bytes.as_ptr() as *mut u8), shape: &shape };
@@ -500,10 +453,6 @@ fn taken(feed: &mut Feed<'_>, from: Rank, header: &Header) -> Result<Arriving> {
 
 /// The last part of a put by recipe is here: changes the word, and answers.
 pub(crate) fn serve_scatter(feed: &mut Feed<'_>, from: Rank, path: u32, header: &Header, out: &mut Outbox) {
-    let mut arriving = feed.engine.sections.arriving.iter_mut();
-    if let Some(arriving) = arriving.find(|arriving| arriving.key == (from, header.op)) {
-        arriving.has_come_with(feed.node, header);
-    }
     if header.flags & FLAG_MORE != 0 {
         return;
     }

@@ -156,9 +156,6 @@ impl Link {
             self.homeless = self.incoming.kind;
             return Ok(None);
         };
-        if self.homeless == self.incoming.kind {
-            self.homeless = 0;
-        }
         let bytes = socket::receive_into(self.fd.as_fd(), &mut place, &mut scratch[..FRAME_HEADER_BYTES])?;
         let in_place = bytes.min(left);
         let landed = self.wire.payload_summed(in_place, |crc| place.checksum_more(crc, in_place));
