@@ -49,6 +49,8 @@ pub const IN_PLACE_BYTES: u64 = 256 * 1024;
 pub const LETTER_BYTES: usize = 1024;
 /// So many short letters go one after the other to a rank while nothing comes, from whomever.
 pub const MOST_LETTERS: u8 = 2;
+/// And so many while nothing comes from that rank: it keeps those that it cannot do at once.
+pub const MOST_UNHEARD: u8 = 32;
 /// The most bytes of a letter.
 pub const LONG_LETTER_BYTES: usize = PIECE_BYTES;
 

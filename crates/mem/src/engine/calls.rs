@@ -11,7 +11,7 @@ use crate::error::Fate;
 use crate::node::ledger::{Books, Purpose};
 use crate::node::local::Local;
 use crate::{Error, Result};
-use kumiki_net::contract::{Leeway, Message, Outbox, Payload, Source, FLAG_MORE, LETTER_BYTES};
+use kumiki_net::contract::{Leeway, Message, Outbox, Payload, Source, FLAG_MORE, LETTER_BYTES, MOST_UNHEARD};
 use kumiki_net::os::socket::Place;
 use kumiki_net::wire::Header;
 use kumiki_net::Rank;
@@ -124,9 +124,9 @@ impl Arriving {
 
 /// Bytes of the tables for a request that has come, for the ledger.
 const REQUEST_BYTES: u64 = 64;
-/// So many short letters of a rank wait for a lock: it sends two while it hears nothing; and so many bytes of all of them: of long ones it sends no more than
+/// So many short letters of a rank wait for a lock: it sends [fewer](MOST_UNHEARD) while it hears nothing from here; and so many bytes of all of them: of long ones it sends no more than
 /// there is room for.
-const MOST_STALLED: usize = 64;
+const MOST_STALLED: usize = 2 * MOST_UNHEARD as usize;
 const MOST_STALLED_BYTES: u64 = MAX_CALL_BYTES;
 /// In the number of a long letter; calls are counted from 1 on.
 const LETTER: u64 = 1 << 63;

@@ -184,10 +184,10 @@ pub(crate) fn done(op: u64, result: &Result<()>, path: u32) -> Message {
     answer(header, Payload::None, path)
 }
 
-/// What the sender of a letter is told that could not be done.
+/// What the sender of a letter is told that could not be done. It may have said goodbye since on the connection on which that came, as nobody owes it an answer.
 pub(crate) fn refusal(op: u64, error: Error, path: u32) -> Message {
     let done = done(op, &Err(error), path);
-    Message { header: Header { kind: REFUSAL, ..done.header }, ..done }
+    Message { header: Header { kind: REFUSAL, ..done.header }, path: Path::Relay, ..done }
 }
 
 /// The answer to a put that came torn: it must be sent again.

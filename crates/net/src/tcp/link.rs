@@ -72,6 +72,8 @@ pub(super) struct Link {
     pub(super) used: u64,
     /// [How often](Tcp::comings) something had come when the last short letters went, and how many went since.
     pub(super) letters: (u8, u8),
+    /// How many of them went since something came from this peer.
+    pub(super) unheard: u8,
     /// Until when it plays dead, for fault injection.
     pub(super) stalled_until_ms: u64,
     /// When the peer is asked whether our goodbye has come, while it does not answer that; 0 while none is said.
@@ -110,8 +112,6 @@ pub(super) struct Link {
     pub(super) parting: bool,
     /// Whether we have.
     said_goodbye: bool,
-    /// Whether the peer had said it before.
-    has_answered: bool,
     pub(super) corrupt_next: bool,
     pub(super) drop_next: bool,
     /// Whether a message has begun to come that is not complete; and whether a piece of it was torn.
@@ -155,6 +155,7 @@ impl Link {
             mending: None,
             used: 0,
             letters: (0, 0),
+            unheard: 0,
             stalled_until_ms: 0,
             knock_at_ms: 0,
             owed_since_ms: 0,
@@ -175,7 +176,6 @@ impl Link {
             watching_writes: false,
             parting: false,
             said_goodbye: false,
-            has_answered: false,
             corrupt_next: false,
             drop_next: false,
             has_begun: false,
@@ -225,7 +225,7 @@ impl Link {
 
     /// Whether the machine of the peer must show that it lives: something is under way to it, through a network.
     pub(super) fn owes_life(&self) -> bool {
-        !self.is_here && self.established && !self.is_broken() && !self.is_idle()
+        !self.is_here && self.established && !self.is_broken() && (!self.is_idle() || self.has_said_all())
     }
 
     /// Whether all that can be done here is to read: nothing to send, no goodbye, no fault.
@@ -316,7 +316,6 @@ impl Link {
         if self.knock_at_ms == 0 {
             self.knock_at_ms = time::now_ms() + patience_ms;
         }
-        self.has_answered |= !self.said_goodbye && self.wire.has_heard_goodbye();
         // An error means that the link is failing or not yet open, and then it is dropped anyhow.
         let _ = self.wire.goodbye();
         self.parting = true;
@@ -326,6 +325,11 @@ impl Link {
     /// Whether both sides have said goodbye and nothing is left to send.
     pub(super) fn is_finished(&self) -> bool {
         self.wire.is_finished() && !self.has_unsent()
+    }
+
+    /// Whether both sides have said goodbye: nothing more goes on it.
+    pub(super) fn has_said_all(&self) -> bool {
+        self.wire.is_over()
     }
 
     /// Whether both sides have said goodbye, and its stream is kept until the peer has all.

@@ -407,8 +407,11 @@ impl Tcp {
             Some(Received::Bytes(_)) if self.take_over(index, sink, out) => 1,
             Some(Received::Bytes(got)) => {
                 self.comings = self.comings.wrapping_add(u8::from(got > 0));
-                let link = self.links[index as usize].as_ref().filter(|_| got > 0);
-                if link.is_some_and(|link| link.takes_large_payload()) {
+                let link = self.links[index as usize].as_mut().filter(|_| got > 0);
+                if link.is_some_and(|link| {
+                    link.unheard = 0;
+                    link.takes_large_payload()
+                }) {
                     self.note_came(index, got);
                 }
                 self.settle(index, was_established, sink, out);
@@ -482,7 +485,7 @@ impl Tcp {
 
     /// Questions that can no longer be asked on a link wait until it is gone. The link stays their route until then, so
     /// that nothing overtakes what was asked on it.
-    fn keep_unasked(&mut self, index: u32) {
+    pub(super) fn keep_unasked(&mut self, index: u32) {
         let Some(link) = self.links.get_mut(index as usize).and_then(Option::as_mut) else { return };
         let Some(peer) = link.peer else { return };
         self.waiting.extend(link.take_unasked().into_iter().map(|message| (peer, message)));

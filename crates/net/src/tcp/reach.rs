@@ -266,6 +266,11 @@ impl Tcp {
 
     /// Looks at a handshake whose time is over: whoever lives is given more of it.
     pub(super) fn check_time(&mut self, index: u32, now_ms: u64, sink: &mut dyn Sink, out: &mut Outbox) {
+        if self.links[index as usize].as_ref().is_some_and(|link| self.is_left_alone(link)) {
+            self.keep_unasked(index);
+            self.remove(index);
+            return;
+        }
         let greeted_by = self.links[index as usize].as_ref().and_then(|link| link.greeted_by());
         if greeted_by.is_some_and(|at_ms| at_ms <= now_ms) {
             // What came in time counts, even if nobody was there to look.
@@ -290,6 +295,12 @@ impl Tcp {
             Ok(()) => {}
             Err(error) => self.fail(index, error, sink, out),
         }
+    }
+
+    /// Whether all was said on a link, and whoever should close it is gone.
+    fn is_left_alone(&self, link: &Link) -> bool {
+        let waits = link.has_said_all() && !link.is_over();
+        waits && link.peer.is_some_and(|peer| self.address(peer).is_err())
     }
 
     /// Whether the other side of a handshake may only be slow. For whom we have called the agents know; a caller may also be

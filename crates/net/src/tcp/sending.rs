@@ -3,7 +3,9 @@
 use super::link::{is_small, Link};
 use super::reach::Attempt;
 use super::Tcp;
-use crate::contract::{Leeway, Message, Outbox, Path, Sink, LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS};
+use crate::contract::{
+    Leeway, Message, Outbox, Path, Sink, LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS, MOST_UNHEARD,
+};
 use crate::os::time;
 use crate::wire::Header;
 use crate::{Rank, Result};
@@ -37,7 +39,7 @@ impl Tcp {
         let index = match message.path {
             Path::Answer(index) => {
                 let link = self.links.get(index as usize).and_then(Option::as_ref);
-                if link.is_none_or(|link| link.peer != Some(to)) {
+                if link.is_none_or(|link| link.peer != Some(to) || link.has_said_all()) {
                     return Ok(());
                 }
                 index
@@ -126,7 +128,8 @@ impl Tcp {
         let comings = self.comings;
         let gone = |link: &Link| if link.letters.0 == comings { link.letters.1 } else { 0 };
         let may_go = |link: &Link| {
-            let is_one_of_few = payload.len() > LETTER_BYTES || gone(link) < MOST_LETTERS;
+            let is_few = gone(link) < MOST_LETTERS && link.unheard < MOST_UNHEARD;
+            let is_one_of_few = payload.len() > LETTER_BYTES || is_few;
             link.may_send_now() && link.may_request() && is_one_of_few && !link.surplus
         };
         let Some((index, link)) = link.filter(|(_, link)| may_go(link)) else {
@@ -134,7 +137,9 @@ impl Tcp {
         };
         self.tick += 1;
         link.used = self.tick;
-        link.letters = (comings, gone(link) + u8::from(payload.len() <= LETTER_BYTES));
+        let is_short = u8::from(payload.len() <= LETTER_BYTES);
+        link.letters = (comings, gone(link) + is_short);
+        link.unheard += is_short;
         match link.send_letter(header, payload, &mut self.buffers) {
             Ok(None) => return false,
             Ok(Some(sent)) => {

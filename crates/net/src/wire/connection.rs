@@ -546,11 +546,6 @@ impl Connection {
         matches!(&self.phase, Phase::Open(open) if open.is_over())
     }
 
-    /// Whether the other side has said goodbye.
-    pub fn has_heard_goodbye(&self) -> bool {
-        matches!(&self.phase, Phase::Open(open) if open.peer_said_goodbye)
-    }
-
     /// Whether both sides have said goodbye and nothing is left to send: the connection can be closed without loss.
     pub fn is_finished(&self) -> bool {
         !self.has_output() && matches!(&self.phase, Phase::Open(open) if open.is_over())

@@ -4,7 +4,7 @@ use super::hall::{Frame, Hall, News};
 use crate::Time;
 use kumiki_net::contract::{
     Capabilities, Closing, Fault, Filled, Footprint, Message, Outbox, Payload, Server, Sink, Sleeper,
-    Transport, FLAG_MORE, LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS, PIECE_BYTES,
+    Transport, FLAG_MORE, LETTER_BYTES, LONG_LETTER_BYTES, MOST_LETTERS, MOST_UNHEARD, PIECE_BYTES,
 };
 use kumiki_net::os::time;
 use kumiki_net::wire::Header;
@@ -21,8 +21,10 @@ pub(super) struct Link {
     home: ThreadId,
     /// Messages whose payload is not there yet, those behind them to the same rank, and how far the first has gone.
     held: VecDeque<Held>,
-    /// To whom short letters went since something came, and how many.
-    letters: BTreeMap<u32, u8>,
+    /// How often something has come.
+    comings: u64,
+    /// To whom short letters went: how many since something came, and at which coming that was, and how many since something came from there.
+    letters: BTreeMap<u32, (u64, u8, u8)>,
 }
 
 /// A message that waits for its payload, or for one that does.
@@ -34,7 +36,14 @@ struct Held {
 
 impl Link {
     pub(super) fn new(hall: Arc<Hall>, rank: u32) -> Link {
-        Link { hall, rank, home: thread::current().id(), held: VecDeque::new(), letters: BTreeMap::new() }
+        Link {
+            hall,
+            rank,
+            home: thread::current().id(),
+            held: VecDeque::new(),
+            comings: 0,
+            letters: BTreeMap::new(),
+        }
     }
 
     /// Time and turns belong to the threads of ranks: another one would act outside of both.
@@ -161,9 +170,14 @@ impl Transport for Link {
 
     fn letter(&mut self, to: Rank, header: Header, payload: &[u8], _sink: &mut dyn Sink) -> Result<bool> {
         self.check_thread()?;
-        let (is_short, gone) = (payload.len() <= LETTER_BYTES, self.letters.get(&to.0).copied().unwrap_or(0));
+        let is_short = payload.len() <= LETTER_BYTES;
+        let (at, gone, unheard) = self.letters.get(&to.0).copied().unwrap_or_default();
+        let gone = if at == self.comings { gone } else { 0 };
         let waits = self.held.iter().any(|held| held.to == to);
-        if waits || payload.len() > LONG_LETTER_BYTES || is_short && gone >= MOST_LETTERS {
+        if waits
+            || payload.len() > LONG_LETTER_BYTES
+            || is_short && (gone >= MOST_LETTERS || unheard >= MOST_UNHEARD)
+        {
             return Ok(false);
         }
         if self.is_home() {
@@ -172,7 +186,7 @@ impl Transport for Link {
         let header = Header { payload_bytes: payload.len() as u32, ..header };
         self.hall.send(Frame { from: Rank(self.rank), to, header, bytes: payload.to_vec() })?;
         if is_short {
-            self.letters.insert(to.0, gone + 1);
+            self.letters.insert(to.0, (self.comings, gone + 1, unheard + 1));
         }
         Ok(true)
     }
@@ -188,7 +202,8 @@ impl Transport for Link {
             let mut out = Outbox::default();
             match news {
                 News::Frame(frame) => {
-                    self.letters.clear();
+                    self.letters.remove(&frame.from.0);
+                    self.comings += 1;
                     if !frame.bytes.is_empty() {
                         sink.part(frame.from, &frame.header, 0, &frame.bytes);
                     }

@@ -246,10 +246,10 @@ impl Link {
     }
 
     /// Both have said goodbye. The peer may not have ours yet: it is told that nothing more comes, and the stream is kept until it has
-    /// ended the connection, too. A link that keeps nothing stays if ours was the answer: the peer may not have read what was sent before it,
-    /// and neither a knock may destroy that, nor what goes on another connection overtake it. False otherwise.
+    /// ended the connection, too. A link that keeps nothing stays as well: the peer may not have read what was sent before our goodbye,
+    /// and neither a knock may destroy that, nor what goes on another connection overtake it. False if not both have said it.
     pub(in crate::tcp) fn lingers(&mut self) -> bool {
-        if self.stream.is_none() && self.has_answered && self.wire.is_finished() {
+        if self.stream.is_none() && self.wire.is_finished() {
             if !self.has_unsent() {
                 let _ = crate::os::socket::end_output(self.fd.as_fd());
             }
