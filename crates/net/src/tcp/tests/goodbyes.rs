@@ -133,7 +133,7 @@ fn what_was_sent_before_a_goodbye_that_answers_comes_though_its_reader_is_late_a
 fn goodbyes_that_cross_lose_nothing_of_what_was_sent_before_them() {
     let [(mut caller, mut heard), (mut callee, mut reached)] = connected();
     let letter = vec![7; LONG_LETTER_BYTES];
-    let mut write = |tcp: &mut Tcp, to, sink: &mut Heard| {
+    let write = |tcp: &mut Tcp, to, sink: &mut Heard| {
         (0..2).filter(|_| tcp.letter(Rank(to), note().header, &letter, sink).unwrap()).count()
     };
     let sent = [write(&mut caller, 1, &mut heard), write(&mut callee, 0, &mut reached)];
