@@ -17,7 +17,24 @@ tests![
     whoever_waits_for_messages_of_a_rank_that_was_killed_is_told,
     whoever_is_in_a_collective_with_a_rank_that_was_killed_is_told,
     whoever_exchanges_a_halo_with_a_rank_that_was_killed_is_told,
+    whoever_shares_a_copy_with_a_rank_that_was_killed_is_told,
 ];
+
+/// The one that copies, while the other does a part of it; and the other way round.
+fn whoever_shares_a_copy_with_a_rank_that_was_killed_is_told() {
+    for (victim, what) in [(0, "waits"), (1, "copies")] {
+        let mut job = Setup::new("haul").ranks(2).continues().start();
+        job.expect("ready");
+        // Somewhere in the middle: copies follow each other without a pause.
+        std::thread::sleep(Duration::from_millis(30));
+        job.signal(job.rank(victim), libc::SIGKILL);
+        let ended = job.finish();
+        ended.expect_code(137);
+        let lost = format!("PeerLost({victim},");
+        let told = sights(&ended).iter().any(|sight| sight.what == what && sight.text.starts_with(&lost));
+        assert!(told && ended.said("wrong").is_empty(), "{}", ended.show());
+    }
+}
 
 /// What it sent before can be received; what somebody else sends comes; and if nobody else is left, nothing is waited for.
 fn whoever_waits_for_messages_of_a_rank_that_was_killed_is_told() {

@@ -7,6 +7,7 @@ use std::time::Duration;
 tests![
     a_short_stop_is_no_loss,
     a_halo_waits_for_a_rank_that_was_stopped,
+    a_copy_waits_for_a_rank_that_was_stopped_with_a_share_of_it,
     a_long_stop_is_a_loss_and_the_report_says_so,
     a_wait_with_a_deadline_names_who_is_missing,
     an_agent_that_was_silent_for_too_long_does_not_come_back,
@@ -41,6 +42,22 @@ fn a_short_stop_is_no_loss() {
         ended.expect_code(0);
         assert!(ended.reports().is_empty(), "{nodes} nodes: {}", ended.show());
     }
+}
+
+/// It may be stopped with a piece that it has taken and not done: whoever copies waits for that.
+fn a_copy_waits_for_a_rank_that_was_stopped_with_a_share_of_it() {
+    let mut job = Setup::new("haul").ranks(2).variable("FAULTS_STEPS", "60").start();
+    job.expect("ready");
+    let stopped = job.rank(1);
+    for _ in 0..5 {
+        job.signal(stopped, libc::SIGSTOP);
+        std::thread::sleep(SHORT_STOP / 20);
+        job.signal(stopped, libc::SIGCONT);
+        std::thread::sleep(SHORT_STOP / 50);
+    }
+    let ended = job.finish();
+    ended.expect_code(0);
+    assert!(ended.said("wrong").is_empty() && ended.said("got").len() == 2, "{}", ended.show());
 }
 
 fn a_halo_waits_for_a_rank_that_was_stopped() {

@@ -236,6 +236,11 @@ pub fn cache_folder() -> Option<PathBuf> {
     absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))
 }
 
+/// Whether valgrind runs this process: it does not see what another process writes there, and takes it for memory that nobody has written.
+pub fn is_watched() -> bool {
+    std::env::var_os("LD_PRELOAD").is_some_and(|names| names.to_string_lossy().contains("vgpreload"))
+}
+
 /// Whether whoever started this process ends everything that it has started as soon as it has ended itself: an agent of ours, or Slurm.
 pub fn ends_with_its_launcher() -> bool {
     ["KUMIKI_AGENT_FD", "SLURM_STEP_ID"].iter().any(|name| std::env::var_os(name).is_some())

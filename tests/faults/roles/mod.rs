@@ -25,6 +25,7 @@ pub(crate) fn play(role: &str) -> ExitCode {
         "victim" => victim::play(),
         "big-put" => storm::big_put(),
         "atomic-storm" => storm::atomics(),
+        "haul" => storm::haul(),
         "table-storm" => tables::play(),
         "structure-storm" => structures::play(),
         "steady" => plain::steady(),

@@ -1,7 +1,10 @@
 //! Ranks that are killed in the middle of something that matters: a large put, a storm of atomics.
 
-use super::{all_are_here, is_here, kind, rank, say};
-use kumiki::{AtomicOp, Error, Fate, GlobalAddress, GlobalPtr, Handle, Order, Region, Result, World};
+use super::{all_are_here, argument, is_here, kind, rank, report, say};
+use kumiki::raw;
+use kumiki::{
+    AtomicOp, Error, Fate, GlobalAddress, GlobalPtr, Handle, Is, Order, Region, Result, Wait, World,
+};
 use kumiki_net::agent::bootstrap;
 use kumiki_net::Rank;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +45,45 @@ pub(crate) fn big_put() -> Result<()> {
     }
     // Only who is lost is missing; the victim's test does not ask how we leave.
     let _ = world.finalize();
+    Ok(())
+}
+
+/// Bytes of a copy that its rank shares with the one that waits.
+const HAUL_BYTES: usize = 4 << 20;
+
+/// Rank 0 copies into and out of private memory of rank 1, which waits for a word and so takes a share of that: so many times, or until one of
+/// both is lost.
+pub(crate) fn haul() -> Result<()> {
+    let world = World::init()?;
+    let memory = world.register(vec![1u64; HAUL_BYTES / 8])?;
+    if rank() == 1 {
+        world.put(world.starter::<u64>(0)?, memory.address().bits())?;
+    }
+    world.sync()?;
+    let over = world.starter::<u64>(1)?.add(1);
+    if rank() == 1 {
+        say("ready");
+        let waited = world.wait_until(over, Is::Equal(1), Wait::FOREVER.from(0));
+        report("waits", &waited.map(drop));
+    } else {
+        let theirs = GlobalAddress::from_bits(world.get(world.starter::<u64>(0)?)?);
+        let copied = haul_rounds(&world, GlobalPtr::from_address(theirs)).and_then(|()| world.put(over, 1));
+        report("copies", &copied);
+    }
+    let _ = world.finalize();
+    Ok(())
+}
+
+fn haul_rounds(world: &World, theirs: GlobalPtr<u64>) -> Result<()> {
+    let mut came = vec![0u64; HAUL_BYTES / 8];
+    for round in 0..argument("FAULTS_STEPS").parse().unwrap_or(u64::MAX) {
+        let sent: Vec<u64> = (0..came.len() as u64).map(|at| at ^ round).collect();
+        raw::memory(world).put_awaited(theirs, &sent)?;
+        raw::memory(world).get_awaited(theirs, &mut came)?;
+        if came != sent {
+            say("wrong");
+        }
+    }
     Ok(())
 }
 

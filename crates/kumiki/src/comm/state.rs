@@ -381,7 +381,7 @@ impl World {
 
     /// Fetches as much of a message as there is room for.
     pub(super) fn fetch_alone(&self, end: ChannelEnd, place: GlobalAddress, into: &mut [u8]) -> Result<()> {
-        let fetched = self.get_slice(GlobalPtr::from_address(place), into);
+        let fetched = self.memory.get_awaited(GlobalPtr::from_address(place), into);
         let mut inner = self.comm().lock();
         if let Some(End::Receive(receiver)) = inner.ends.get_mut(&end.0) {
             receiver.fetched_alone();

@@ -1,11 +1,12 @@
-//! How long a thread that waits spins before it sleeps.
+//! How long a thread that waits spins before it sleeps, and what it does for others meanwhile.
 
 use crate::drive::Drive;
 use kumiki_net::os::{process, time};
 use std::sync::atomic::Ordering;
 
 /// Decides between spinning, yielding and sleeping.
-pub(crate) struct Patience {
+pub(crate) struct Patience<'a> {
+    drive: &'a Drive,
     /// Whether to sleep at once.
     none: bool,
     spin_ns: u64,
@@ -23,9 +24,10 @@ const YIELD_TURNS: u32 = 64;
 /// …by no more than this. Where there are many more, each turn of one is taken from all the others.
 const FEW_RANKS: u32 = 4;
 
-impl Patience {
-    pub(crate) fn new(drive: &Drive) -> Patience {
+impl<'a> Patience<'a> {
+    pub(crate) fn new(drive: &'a Drive) -> Patience<'a> {
         Patience {
+            drive,
             none: drive.pace.sleeps_at_once(),
             spin_ns: drive.waiting.spin_ns.load(Ordering::Relaxed),
             yields: (YIELD_TURNS * FEW_RANKS / drive.waiting.crowd.max(FEW_RANKS)).max(1),
@@ -72,6 +74,11 @@ impl Patience {
                 return false;
             }
             return true;
+        }
+        if self.drive.has_pieces() {
+            self.drive.take_share();
+            self.renew();
+            return false;
         }
         std::hint::spin_loop();
         // Looking at the clock costs more than looking at a word.

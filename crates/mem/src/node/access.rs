@@ -5,10 +5,11 @@
 
 use crate::error::{Fate, PROCESS_GONE, READ_ONLY};
 use crate::node::address::{GlobalAddress, Registration, FAR_POOL_SLOT};
+use crate::node::haul::copy_whole;
 use crate::node::neighbours::SHORT_BYTES;
 use crate::node::Node;
 use crate::{Error, Result};
-use kumiki_net::os::memory::{self, Direction};
+use kumiki_net::os::memory::Direction;
 use kumiki_net::os::process;
 use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
@@ -91,6 +92,15 @@ impl Private {
     /// The place of its owner on the node.
     pub(crate) fn local(self) -> u32 {
         self.local
+    }
+
+    /// The address of its first byte, as everybody has it.
+    pub(crate) fn address(self) -> GlobalAddress {
+        self.address
+    }
+
+    pub(crate) fn is_writable(self) -> bool {
+        self.writable
     }
 
     /// The registration it belongs to.
@@ -319,13 +329,13 @@ impl Node {
         if self.process_vm.load(Ordering::Relaxed) && !self.process_vm_tried.load(Ordering::Relaxed) {
             let mut byte = 0u8;
             // SAFETY: the byte is ours to write.
-            let _ = unsafe { self.copy_neighbour(neighbour, Direction::Read, &mut byte, 1) };
+            let _ = unsafe { self.copy_neighbour(neighbour, Direction::Read, &mut byte, 1, false) };
         }
         self.process_vm.load(Ordering::Relaxed)
     }
 
-    /// Copies between memory of this process and private memory of another one on this node. `Ok(false)` when the
-    /// system does not allow it: ask the owner instead.
+    /// Copies between memory of this process and private memory of another one on this node; its owner may take a share of it if that
+    /// waits for it (see `haul.rs`). `Ok(false)` when the system does not allow it: ask the owner instead.
     ///
     /// # Safety
     /// `local` must be valid for `bytes` of reading (when writing to the neighbour) or writing.
@@ -335,13 +345,19 @@ impl Node {
         direction: Direction,
         local: *mut u8,
         bytes: u64,
+        is_awaited: bool,
     ) -> Result<bool> {
         if !self.process_vm.load(Ordering::Relaxed) {
             return Ok(false);
         }
         let _pin = self.pin(neighbour, HAZARD_WORDS)?;
         // SAFETY: the caller vouches for `local`; the pin keeps the owner from taking the region back.
-        let moved = unsafe { self.copy_pinned(neighbour, direction, local, bytes) }?;
+        let moved = unsafe {
+            match is_awaited {
+                true => self.copy_together(neighbour, direction, local, bytes),
+                false => self.copy_pinned(neighbour, direction, local, bytes),
+            }
+        }?;
         if direction == Direction::Write && self.finder.anybody_listens() {
             self.ring(neighbour.local);
         }
@@ -350,7 +366,7 @@ impl Node {
 
     /// # Safety
     /// As [`copy_neighbour`](Self::copy_neighbour), with the region pinned.
-    unsafe fn copy_pinned(
+    pub(super) unsafe fn copy_pinned(
         &self,
         neighbour: Private,
         direction: Direction,
@@ -367,36 +383,26 @@ impl Node {
                 }
             }
         }
-        let mut done = 0;
-        while done < bytes {
-            let piece = (bytes - done).min(1 << 30) as usize;
-            // SAFETY: `local` is valid for `bytes`, of which `done` are behind us.
-            let moved = unsafe {
-                memory::copy_process(pid, direction, local.add(done as usize), neighbour.place + done, piece)
-            };
-            match moved {
-                Ok(0) => break,
-                Ok(moved) => {
-                    done += moved as u64;
-                    self.process_vm_tried.store(true, Ordering::Relaxed);
-                }
-                Err(kumiki_net::Error::System { errno, .. }) => match errno {
-                    libc_errno::ESRCH => {
-                        let (rank, fate, why) = (neighbour.rank.0, Fate::Unknown, PROCESS_GONE.to_string());
-                        return Err(Error::PeerLost { rank, fate, why });
-                    }
-                    libc_errno::EFAULT => break,
-                    _ => {
-                        // Not allowed here, now or ever: the owner serves its memory itself from now on.
-                        self.process_vm.store(false, Ordering::Relaxed);
-                        return Ok(false);
-                    }
-                },
-                Err(error) => return Err(error.into()),
+        // SAFETY: `local` is valid for `bytes`, and so is the region, which is pinned.
+        match unsafe { copy_whole(pid, direction, local, neighbour.place, bytes) } {
+            Ok(moved) if moved == bytes => {
+                self.process_vm_tried.store(true, Ordering::Relaxed);
+                return Ok(true);
             }
-        }
-        if done == bytes {
-            return Ok(true);
+            Ok(_) => {}
+            Err(kumiki_net::Error::System { errno, .. }) => match errno {
+                libc_errno::ESRCH => {
+                    let (rank, fate, why) = (neighbour.rank.0, Fate::Unknown, PROCESS_GONE.to_string());
+                    return Err(Error::PeerLost { rank, fate, why });
+                }
+                libc_errno::EFAULT => {}
+                _ => {
+                    // Not allowed here, now or ever: the owner serves its memory itself from now on.
+                    self.process_vm.store(false, Ordering::Relaxed);
+                    return Ok(false);
+                }
+            },
+            Err(error) => return Err(error.into()),
         }
         Err(Error::Bounds {
             what: "registered memory that its owner has unmapped",

@@ -70,12 +70,12 @@ impl Kind for Private {
 
     unsafe fn read(&self, node: &Node, offset: u64, to: *mut u8, bytes: u64) -> Result<bool> {
         // SAFETY: as the caller promises.
-        unsafe { node.copy_neighbour(self.add(offset), Direction::Read, to, bytes) }
+        unsafe { node.copy_neighbour(self.add(offset), Direction::Read, to, bytes, false) }
     }
 
     unsafe fn write(&self, node: &Node, offset: u64, from: *const u8, bytes: u64) -> Result<bool> {
         // SAFETY: as the caller promises; the source is only read.
-        unsafe { node.copy_neighbour(self.add(offset), Direction::Write, from.cast_mut(), bytes) }
+        unsafe { node.copy_neighbour(self.add(offset), Direction::Write, from.cast_mut(), bytes, false) }
     }
 }
 

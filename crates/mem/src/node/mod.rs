@@ -9,6 +9,7 @@
 //! | `mark.rs` | a place that is used again and again, found again in one |
 //! | `kind.rs` | kinds of memory, and what each must be able to do |
 //! | `copy.rs`, `atomic.rs` | touching memory |
+//! | `haul.rs` | large copies of which a neighbour that waits takes a share |
 //! | `batch.rs` | many single words in one request |
 //! | `local.rs`, `pool.rs` | memory of this node in the hands of safe code: spans, locks, the pool of each rank |
 //! | `view.rs` | regions that are pinned once and then touched at the speed of the machine |
@@ -22,6 +23,7 @@ pub(crate) mod atomic;
 pub(crate) mod batch;
 pub(crate) mod bell;
 pub(crate) mod copy;
+pub(crate) mod haul;
 pub(crate) mod heap;
 pub(crate) mod kind;
 pub(crate) mod ledger;
@@ -37,6 +39,7 @@ pub(crate) mod view;
 
 use crate::{Error, Result};
 use address::{AddressFormat, FAR_POOL_SLOT, POOL_SLOT, STARTER_GENERATION, STARTER_SLOT};
+use kumiki_net::environment;
 use kumiki_net::os::memory::PAGE_BYTES;
 use kumiki_net::os::process;
 use kumiki_net::shm::arena::{Arena, Phase};
@@ -74,6 +77,8 @@ pub(crate) struct Node {
     process_vm: AtomicBool,
     /// Whether that has been tried, and was right.
     process_vm_tried: AtomicBool,
+    /// Whether neighbours that wait are offered a share of large copies: not where they have no core for it.
+    shares_hauls: AtomicBool,
     /// The memories of neighbours for short copies.
     neighbours: Neighbours,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
@@ -121,6 +126,9 @@ impl Node {
             has_agent,
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
+            shares_hauls: AtomicBool::new(
+                has_short_way && config.machine_ranks <= config.machine_cores && !environment::is_watched(),
+            ),
             neighbours: Neighbours::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),
@@ -215,4 +223,24 @@ impl Node {
             .store(0, Ordering::Release);
         Ok(())
     }
+}
+
+/// Two ranks of one node of a machine with so many cores, both in this process, as they see it.
+#[cfg(test)]
+pub(crate) fn two_of_a_node(machine_cores: u32) -> [Node; 2] {
+    use kumiki_net::shm::arena::Config;
+    use kumiki_net::shm::world::{Cause, Place, Status};
+    use kumiki_net::terms::Terms;
+
+    let (ranks, local_ranks, machine_ranks) = (2, 2, 2);
+    let terms = Terms { starter_bytes: 64, ..Terms::default() };
+    let config =
+        Config { job: 1, ranks, nodes: 1, node: 0, local_ranks, machine_ranks, machine_cores, terms };
+    let arena = Arc::new(Arena::create(config).expect("an arena"));
+    [0, 1].map(|local| {
+        arena.prepare_rank(local).expect("a rank");
+        let place = Place { node: 0, local, status: Status::Alive, cause: Cause::UNKNOWN };
+        arena.place(Rank(local)).expect("a place").store(place, arena.changes());
+        Node::new(arena.clone(), Rank(local), true, true, 0).expect("a node")
+    })
 }

@@ -170,30 +170,17 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use crate::node::address::{Registration, POOL_SLOT, STARTER_SLOT};
-    use crate::node::Node;
+    use crate::node::{two_of_a_node, Node};
     use crate::{GlobalPtr, Order, World};
     use kumiki_net::os::memory::PAGE_BYTES;
-    use kumiki_net::shm::arena::{Arena, Config};
+    use kumiki_net::shm::arena::Arena;
     use kumiki_net::shm::region::{Kind, RegionView};
-    use kumiki_net::shm::world::{Cause, Place, Status};
-    use kumiki_net::terms::Terms;
+    use kumiki_net::shm::world::{Cause, Status};
     use kumiki_net::Rank;
-    use std::sync::Arc;
 
     /// A node of two ranks, as the first of them sees it.
     fn node_of_two() -> Node {
-        let (ranks, local_ranks, machine_ranks) = (2, 2, 2);
-        let terms = Terms { starter_bytes: 64, ..Terms::default() };
-        let config =
-            Config { job: 1, ranks, nodes: 1, node: 0, local_ranks, machine_ranks, machine_cores: 1, terms };
-        let arena = Arc::new(Arena::create(config).unwrap());
-        let nodes = [0, 1].map(|local| {
-            arena.prepare_rank(local).unwrap();
-            let place = Place { node: 0, local, status: Status::Alive, cause: Cause::UNKNOWN };
-            arena.place(Rank(local)).unwrap().store(place, arena.changes());
-            Node::new(arena.clone(), Rank(local), true, true, 0).unwrap()
-        });
-        let [first, _] = nodes;
+        let [first, _] = two_of_a_node(1);
         first
     }
 

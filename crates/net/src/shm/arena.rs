@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x06");
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"kumiki\0\x07");
 
 /// What the agent decides before the arena exists; the same words stand at the head of the arena.
 #[repr(C)]

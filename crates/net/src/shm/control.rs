@@ -6,6 +6,7 @@
 use super::bell::Bell;
 use super::board::Board;
 use super::errand::Errands;
+use super::haul::Haul;
 use super::hazard::Hazards;
 use super::pin::Pins;
 use super::sync::{AtomicU32, AtomicU64, Ordering};
@@ -135,6 +136,8 @@ pub struct Control {
     pub pins: Pins,
     /// What neighbours want done to this rank's private memory.
     pub errands: Errands,
+    /// What a neighbour copies into or out of this rank's private memory, and shares with it.
+    pub haul: Haul,
     /// Where neighbours find what they share of a team that is being made.
     pub teams: TeamNotes,
 }

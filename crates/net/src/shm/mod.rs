@@ -14,6 +14,7 @@
 //! | `hazard.rs` | who is touching a private region right now, so that it is not freed under them |
 //! | `pin.rs` | who has a region of the arena in view, so that its memory is not given to another |
 //! | `errand.rs` | small requests of neighbours, done by whoever polls at the owner |
+//! | `haul.rs` | large copies of neighbours, of which whoever waits at the owner takes a share |
 //! | `barrier.rs` | the barrier of the ranks of a node |
 //! | `bell.rs` | how a rank that waits for a word is woken by whoever writes there |
 //! | `team.rs` | what the members of a team on a node share, and how they find it |
@@ -36,6 +37,7 @@ pub mod errand;
 pub mod finder;
 #[cfg(not(loom))]
 pub mod glance;
+pub mod haul;
 pub mod hazard;
 #[cfg(not(loom))]
 mod layout;

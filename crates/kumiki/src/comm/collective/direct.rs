@@ -111,7 +111,7 @@ impl Talk<'_, '_> {
                 return Err(differs(format!("the root has {} bytes instead of {}", note[2], data.len())));
             }
             if !data.is_empty() {
-                world.get_slice(pointer(note, 0), data)?;
+                world.memory.get_awaited(pointer(note, 0), data)?;
             }
             Ok(())
         };
@@ -314,7 +314,7 @@ impl Talk<'_, '_> {
                         return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
                     }
                     if !into.is_empty() {
-                        talk.group.world.get_slice(pointer(notes[member], 0), into)?;
+                        talk.group.world.memory.get_awaited(pointer(notes[member], 0), into)?;
                     }
                 }
             }
@@ -354,7 +354,7 @@ impl Talk<'_, '_> {
             if notes[root][0] == 0 {
                 return Err(differs("the root has no room".into()));
             }
-            self.group.world.put_slice(pointer(notes[root], start as usize), data)?;
+            self.group.world.memory.put_awaited(pointer(notes[root], start as usize), data)?;
         }
         self.meet_circle(circle)
     }

@@ -31,12 +31,12 @@ impl Fetch {
         let from = crate::GlobalPtr::from_address(self.place);
         match &mut self.basket {
             Basket::Growing(memory) => {
-                *memory = world.get_vec(from, self.whole as usize)?;
+                *memory = world.memory.get_vec_awaited(from, self.whole)?;
                 Ok(())
             }
             basket => {
                 let bytes = basket.takes(self.whole);
-                world.get_slice(from, basket.piece(0, bytes))
+                world.memory.get_awaited(from, basket.piece(0, bytes))
             }
         }
     }

@@ -212,8 +212,9 @@ impl<'w> Messages<'w> {
         from: impl Into<Option<Rank>>,
         tag: impl Into<Option<Tag>>,
     ) -> Result<Message<T>> {
-        let receive =
-            |envelope: Envelope, place: Place| self.world.get_vec(place.ptr::<T>(), count_of::<T>(envelope)?);
+        let receive = |envelope: Envelope, place: Place| {
+            self.world.memory.get_vec_awaited(place.ptr::<T>(), count_of::<T>(envelope)? as u64)
+        };
         let selector = self.selector(from, tag);
         let (envelope, elements) = self.world.note(self.receive_directly(selector, elements_of, receive))?;
         Ok(Message { from: envelope.source, tag: envelope.tag, elements })
@@ -240,7 +241,7 @@ impl<'w> Messages<'w> {
         };
         let long = |envelope, place: Place| {
             let bytes = room(envelope)?;
-            self.world.get_slice(place.ptr(), &mut into.borrow_mut()[..bytes])
+            self.world.memory.get_awaited(place.ptr(), &mut into.borrow_mut()[..bytes])
         };
         let (envelope, ()) = self.world.note(self.receive_directly(self.selector(from, tag), short, long))?;
         Ok(envelope.into())

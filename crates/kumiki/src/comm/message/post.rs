@@ -130,8 +130,8 @@ impl Fetch {
     pub(crate) fn run(&mut self, world: &World) -> Result<Option<Vec<u8>>> {
         let (place, bytes) = (self.place.ptr(), self.envelope.bytes as usize);
         match &mut self.room {
-            Some(room) => world.get_slice(place, &mut room.bytes()[..bytes]).map(|()| None),
-            None => world.get_vec(place, bytes).map(Some),
+            Some(room) => world.memory.get_awaited(place, &mut room.bytes()[..bytes]).map(|()| None),
+            None => world.memory.get_vec_awaited(place, bytes as u64).map(Some),
         }
     }
 }
