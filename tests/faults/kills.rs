@@ -33,6 +33,9 @@ fn whoever_shares_a_copy_with_a_rank_that_was_killed_is_told() {
         let lost = format!("PeerLost({victim},");
         let told = sights(&ended).iter().any(|sight| sight.what == what && sight.text.starts_with(&lost));
         assert!(told && ended.said("wrong").is_empty(), "{}", ended.show());
+        if victim == 0 && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
+            assert_ne!(ended.said("shared"), ["0"], "{}", ended.show());
+        }
     }
 }
 

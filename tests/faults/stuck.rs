@@ -7,7 +7,7 @@ use std::time::Duration;
 tests![
     a_short_stop_is_no_loss,
     a_halo_waits_for_a_rank_that_was_stopped,
-    a_copy_waits_for_a_rank_that_was_stopped_with_a_share_of_it,
+    a_copy_is_shared_with_a_rank_that_is_stopped_again_and_again,
     a_long_stop_is_a_loss_and_the_report_says_so,
     a_wait_with_a_deadline_names_who_is_missing,
     an_agent_that_was_silent_for_too_long_does_not_come_back,
@@ -44,8 +44,8 @@ fn a_short_stop_is_no_loss() {
     }
 }
 
-/// It may be stopped with a piece that it has taken and not done: whoever copies waits for that.
-fn a_copy_waits_for_a_rank_that_was_stopped_with_a_share_of_it() {
+/// It may be stopped at any place of that, and nothing is missing in the end.
+fn a_copy_is_shared_with_a_rank_that_is_stopped_again_and_again() {
     let mut job = Setup::new("haul").ranks(2).variable("FAULTS_STEPS", "60").start();
     job.expect("ready");
     let stopped = job.rank(1);
@@ -58,6 +58,14 @@ fn a_copy_waits_for_a_rank_that_was_stopped_with_a_share_of_it() {
     let ended = job.finish();
     ended.expect_code(0);
     assert!(ended.said("wrong").is_empty() && ended.said("got").len() == 2, "{}", ended.show());
+    // On one core there is nobody to share it with.
+    let shared = ended.said("shared")[0].parse::<u64>().expect("a number");
+    assert_eq!(
+        shared > 0,
+        std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1),
+        "{}",
+        ended.show()
+    );
 }
 
 fn a_halo_waits_for_a_rank_that_was_stopped() {

@@ -65,6 +65,7 @@ pub(crate) fn haul() -> Result<()> {
         say("ready");
         let waited = world.wait_until(over, Is::Equal(1), Wait::FOREVER.from(0));
         report("waits", &waited.map(drop));
+        say(&format!("shared {}", raw::memory(&world).shares_done()));
     } else {
         let theirs = GlobalAddress::from_bits(world.get(world.starter::<u64>(0)?)?);
         let copied = haul_rounds(&world, GlobalPtr::from_address(theirs)).and_then(|()| world.put(over, 1));

@@ -583,6 +583,12 @@ impl World {
         }
     }
 
+    /// How many pieces of such copies of its neighbours this rank has done.
+    #[doc(hidden)]
+    pub fn shares_done(&self) -> u64 {
+        self.core().shares.load(Ordering::Relaxed)
+    }
+
     /// As [`put_slice`](Self::put_slice), likewise.
     #[doc(hidden)]
     pub fn put_awaited<T: Pod>(&self, to: GlobalPtr<T>, values: &[T]) -> Result<()> {

@@ -19,6 +19,9 @@ pub(crate) struct Patience<'a> {
 /// After so many turns a wait that spins asks that what comes wake nobody else.
 const SILENCE_TURNS: u32 = 8;
 
+/// A piece of a neighbour's copy takes as long as so many turns.
+const SHARE_TURNS: u32 = 64;
+
 /// Turns of yielding before a sleep when ranks outnumber cores…
 const YIELD_TURNS: u32 = 64;
 /// …by no more than this. Where there are many more, each turn of one is taken from all the others.
@@ -78,6 +81,7 @@ impl<'a> Patience<'a> {
         if self.drive.has_pieces() {
             self.drive.take_share();
             self.renew();
+            self.all_turns = self.all_turns.saturating_add(SHARE_TURNS);
             return false;
         }
         std::hint::spin_loop();

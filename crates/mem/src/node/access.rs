@@ -9,7 +9,7 @@ use crate::node::haul::copy_whole;
 use crate::node::neighbours::SHORT_BYTES;
 use crate::node::Node;
 use crate::{Error, Result};
-use kumiki_net::os::memory::Direction;
+use kumiki_net::os::memory::{self, Direction};
 use kumiki_net::os::process;
 use kumiki_net::shm::hazard::{self, FIRST_WORDS, HAZARD_WORDS};
 use kumiki_net::shm::region::Kind;
@@ -106,6 +106,13 @@ impl Private {
     /// The registration it belongs to.
     pub(crate) fn generation(self) -> u16 {
         self.generation
+    }
+
+    /// Reads a byte of it as a process has it: how many there are.
+    pub(crate) fn probe(self, pid: i32) -> kumiki_net::Result<usize> {
+        let mut byte = 0u8;
+        // SAFETY: the byte is ours to write.
+        unsafe { memory::copy_process(pid, Direction::Read, &mut byte, self.place, 1) }
     }
 
     /// The address in this process, for memory that is its own. Valid while it is pinned, or while the engine is held:
@@ -323,6 +330,11 @@ impl Node {
         }
     }
 
+    /// Whether this process may copy memory of others, as far as is known.
+    pub(crate) fn may_copy(&self) -> bool {
+        self.process_vm.load(Ordering::Relaxed)
+    }
+
     /// Whether private memory of a neighbour can be copied directly. What the system allows is found out by doing it
     /// once, before anybody counts on it.
     pub(crate) fn may_touch(&self, neighbour: Private) -> bool {
@@ -414,7 +426,7 @@ impl Node {
 }
 
 /// The two error numbers that mean something special to a same-node copy.
-mod libc_errno {
-    pub(super) const ESRCH: i32 = 3;
+pub(super) mod libc_errno {
+    pub(crate) const ESRCH: i32 = 3;
     pub(super) const EFAULT: i32 = 14;
 }

@@ -3,19 +3,20 @@
 //! The system copies such memory at the speed of one core, while the core of the neighbour, whose turn is next, looks for it to be done. So
 //! the neighbour is offered a share (the protocol is in `net/src/shm/haul.rs`): it copies the same bytes, from its side.
 //!
-//! Whoever has offered a share waits for a neighbour that has taken it, which may be stopped. So only copies are shared that the neighbour
-//! has a part in: of messages that it has sent, and in collectives. A program that reads memory of another rank waits for nobody.
+//! Whoever has offered a share waits for a neighbour that has taken it, and may have been stopped just then: nothing else is known to keep it from
+//! writing later. So only copies are shared that the neighbour has a part in: of messages that it has sent, and in collectives. A
+//! program that reads memory of another rank waits for nobody.
 
-use crate::node::access::{Private, Reach};
+use crate::node::access::{libc_errno, Private, Reach};
 use crate::node::address::{GlobalAddress, Registration};
 use crate::node::Node;
 use crate::{Error, Result};
 use kumiki_net::os::memory::{self, Direction, PAGE_BYTES};
-use kumiki_net::os::{process, time};
+use kumiki_net::os::{futex, process, time};
 use kumiki_net::shm::control::Activity;
 use kumiki_net::shm::haul::{Offered, Pieces, Share, ABOUT_WORDS, MOST_PIECES};
 use kumiki_net::Rank;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A copy of fewer bytes is over before anybody comes.
 const LEAST_BYTES: u64 = 64 << 10;
@@ -26,8 +27,10 @@ const MOST_PIECE: u64 = 256 << 10;
 const WAKES_BYTES: u64 = 1 << 20;
 /// Turns between two looks at whether the neighbour lives, while it is at its last piece.
 const LIFE_TURNS: u32 = 1024;
-/// Whoever waits for that for so long tells others.
+/// Whoever waits for that for so long tells others, and sleeps between two looks.
 const LONG_MS: u64 = 2;
+/// After so many copies in a row of which neighbours have taken a piece and not done it they are not asked again.
+pub(super) const MOST_FAILURES: u32 = 8;
 
 /// What a haul is about, as both sides know it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +107,7 @@ impl Node {
 
     /// Private memory of a neighbour of which so much is copied that it is worth sharing.
     fn awaited(&self, address: GlobalAddress, registration: Registration, bytes: u64) -> Option<Private> {
-        if bytes < LEAST_BYTES || !self.shares_hauls.load(Ordering::Relaxed) {
+        if bytes < LEAST_BYTES || self.hauls_left.load(Ordering::Relaxed) == 0 {
             return None;
         }
         match self.reach(address, registration, bytes) {
@@ -154,25 +157,28 @@ impl Node {
                 break;
             }
         }
-        let first = offered.close();
-        let shared = self.await_pieces(&offered, first, neighbour.rank());
+        // What stands there was written by others if it is none of these pieces: then nothing counts as done.
+        let first = offered.close().filter(|first| *first <= pieces);
+        let shared = self.await_pieces(&offered, first.unwrap_or(0), neighbour);
         offered.end();
-        if shared != Pieces::Done && copied == Ok(true) {
-            if self.is_alive(neighbour.rank()) {
-                // It is not allowed to, now or ever.
-                self.shares_hauls.store(false, Ordering::Relaxed);
+        if shared == Pieces::Done && first.is_some() {
+            if first != Some(pieces) {
+                self.hauls_left.store(MOST_FAILURES, Ordering::Relaxed);
             }
-            // What it has not done is done here, and what is wrong with it found.
-            let start = first * about.piece;
+        } else if copied == Ok(true) {
+            let one_less = |left: u32| left.checked_sub(1);
+            let _ = self.hauls_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less);
+            // What the neighbour has not done is done here, and what is wrong with it found.
+            let start = (first.unwrap_or(0) * about.piece).min(bytes);
             copied = copy(start, bytes - start);
         }
         copied
     }
 
-    /// Waits until the pieces are over that others have claimed. None is while the neighbour lives and has not said so: it may be writing
-    /// to memory of this process.
-    fn await_pieces(&self, offered: &Offered<'_>, first: u64, neighbour: Rank) -> Pieces {
-        let (mut turns, mut since_ms, mut is_shown) = (0u32, 0, false);
+    /// Waits until the pieces are over that others have claimed. They are not before the neighbour has said so, or its process is gone, whatever
+    /// is said of the rank: it may be writing to memory of this process.
+    fn await_pieces(&self, offered: &Offered<'_>, first: u64, neighbour: Private) -> Pieces {
+        let (mut turns, mut since_ms, mut is_long) = (0u32, 0, false);
         let pieces = loop {
             let pieces = offered.pieces(first);
             if pieces != Pieces::UnderWay {
@@ -180,25 +186,39 @@ impl Node {
             }
             std::hint::spin_loop();
             turns = turns.wrapping_add(1);
-            if !turns.is_multiple_of(LIFE_TURNS) {
+            if !turns.is_multiple_of(LIFE_TURNS) && !is_long {
                 continue;
             }
-            // It has lost the processor meanwhile, or its life.
-            process::yield_now();
-            if !self.is_alive(neighbour) {
+            // It has lost the processor meanwhile, or its life. Who sees to it that this is known may be gone with it.
+            if self.has_no_process(neighbour) {
                 break Pieces::Failed;
             }
+            process::yield_now();
             let now_ms = time::now_ms();
             since_ms = if since_ms == 0 { now_ms } else { since_ms };
-            if !is_shown && now_ms - since_ms > LONG_MS {
-                is_shown = true;
-                self.control().begin_wait(Activity::Complete, neighbour.0, since_ms);
+            if is_long {
+                futex::wait(&AtomicU32::new(0), 0, 1);
+            } else if now_ms - since_ms > LONG_MS {
+                is_long = true;
+                self.control().begin_wait(Activity::Complete, neighbour.rank().0, since_ms);
             }
         };
-        if is_shown {
+        if is_long {
             self.control().end_wait();
         }
         pieces
+    }
+
+    /// Whether the process of a neighbour is gone, or none that has this memory any more, which is pinned.
+    fn has_no_process(&self, neighbour: Private) -> bool {
+        let control = self.arena.control(neighbour.local());
+        let pid = control.map_or(0, |control| control.pid.load(Ordering::Relaxed));
+        match neighbour.probe(pid as i32) {
+            Err(kumiki_net::Error::System { errno: libc_errno::ESRCH, .. }) => true,
+            // It has become another program.
+            Err(_) | Ok(0) => !self.is_alive(neighbour.rank()),
+            Ok(_) => false,
+        }
     }
 
     /// Whether a neighbour has left pieces of a haul for whoever waits here.
@@ -210,9 +230,14 @@ impl Node {
     /// Does a piece of a haul that a neighbour has offered.
     #[cold]
     pub(crate) fn take_share(&self) {
+        // Whoever cannot do it leaves it to the one who offers it.
+        if self.check_usable().is_err() || !self.may_copy() {
+            return;
+        }
         let Some(share) = self.control().haul.claim() else { return };
         if self.copy_share(&share).is_ok() {
             share.finish();
+            self.shares.fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -224,12 +249,13 @@ impl Node {
         let registration = Registration::of_generation(about.generation);
         let reach = self.reach(about.address.add(start), registration, bytes)?;
         let reach = if about.direction == Direction::Write { reach.check_writable(bytes)? } else { reach };
-        let (Reach::Direct(own), Some(_pin)) = self.pin_own(reach)? else { return Err(wrong()) };
+        let (Reach::Direct(own), Some(_pin)) = self.pin_own_too(reach)? else { return Err(wrong()) };
         let place = self.arena.place(rank).map(|word| word.load()).ok_or_else(wrong)?;
         // It may be gone since it offered this, and its number that of another process.
         self.check_alive(rank, place)?;
-        let control =
-            self.arena.control(place.local).filter(|_| place.node == self.node).ok_or_else(wrong)?;
+        // Nobody has this process copy between places of its own.
+        let is_neighbour = place.node == self.node && place.local != self.local;
+        let control = self.arena.control(place.local).filter(|_| is_neighbour).ok_or_else(wrong)?;
         let pid = control.pid.load(Ordering::Relaxed) as i32;
         let opposite = if about.direction == Direction::Write { Direction::Read } else { Direction::Write };
         // SAFETY: the memory here was checked for `bytes`, and is pinned; the rank has said that the memory there is the other side of its copy,
@@ -326,8 +352,8 @@ mod tests {
             let offered = haul.offer(Rank(0), |_| false, about.words(), pieces).expect("a free place");
             self.nodes[1].take_share();
             let first = offered.close();
-            assert_eq!(first, pieces - 1);
-            let became = offered.pieces(first);
+            assert_eq!(first, Some(pieces - 1));
+            let became = offered.pieces(pieces - 1);
             offered.end();
             became
         }
@@ -383,13 +409,15 @@ mod tests {
             About { bytes: 2 * about.bytes, ..about },
             About { piece: 0, bytes: 0, ..about },
             About { rank: Rank(2), ..about },
+            About { rank: Rank(1), ..about },
             About { address: pair.nodes[0].format.address(Rank(0), pair.slot, 0), ..about },
         ];
         for about in wrong {
             let haul = &pair.nodes[1].control().haul;
             let offered = haul.offer(Rank(0), |_| false, about.words(), 9).expect("a free place");
             pair.nodes[1].take_share();
-            assert_eq!(offered.pieces(offered.close()), Pieces::Failed, "{about:?}");
+            let first = offered.close().expect("it is ours");
+            assert_eq!(offered.pieces(first), Pieces::Failed, "{about:?}");
             offered.end();
         }
         let arena = &pair.nodes[1].arena;
@@ -439,6 +467,73 @@ mod tests {
             ends.store(true, Ordering::Relaxed);
             assert!(waits.join().unwrap() > 0, "it has never come");
         });
-        assert!(!first.shares_hauls.load(Ordering::Relaxed), "it is not asked again");
+        assert_eq!(first.hauls_left.load(Ordering::Relaxed), 0, "it is not asked again");
+    }
+
+    /// The first rank reads what it can, while a thread of the second one has claimed a piece, does something, and goes on with the piece then.
+    fn read_beside_a_slow_thread(pair: &Pair, meanwhile: impl FnOnce() + Send) -> (Result<bool>, Vec<u8>) {
+        let ([first, second], private) = (&pair.nodes, pair.private());
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let share = loop {
+                    if let Some(share) = second.control().haul.claim() {
+                        break share;
+                    }
+                    std::hint::spin_loop();
+                };
+                meanwhile();
+                let copied = second.copy_share(&share);
+                is_over.store(true, Ordering::SeqCst);
+                if copied.is_ok() {
+                    share.finish();
+                }
+            });
+            loop {
+                let mut own = vec![0; BYTES];
+                let to = own.as_mut_ptr();
+                // SAFETY: the memory is our own, and as long as is said.
+                let read = unsafe { first.copy_neighbour(private, Direction::Read, to, BYTES as u64, true) };
+                let pieces = second.control().haul.has_pieces();
+                assert!(!pieces, "nobody may begin with a piece any more");
+                // The first copies may have been over before the thread came.
+                if is_over.load(Ordering::SeqCst) {
+                    return (read, own);
+                }
+                assert_eq!((read, own == pattern(7)), (Ok(true), true), "it went on before the thread");
+            }
+        })
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn nobody_goes_on_while_a_neighbour_may_still_write_whatever_is_said_of_it() {
+        let pause = || std::thread::sleep(std::time::Duration::from_millis(30));
+        let pair = Pair::new(Kind::Private);
+        let (read, own) = read_beside_a_slow_thread(&pair, pause);
+        assert!(read == Ok(true) && own == pattern(7));
+        // A rank that has left the world, and whose process goes on.
+        let arena = pair.nodes[1].arena.clone();
+        let (read, own) = read_beside_a_slow_thread(&pair, || {
+            arena.place(Rank(1)).unwrap().set_status(Status::Left, Cause::EXITED, arena.changes());
+            pause();
+        });
+        assert!(read == Ok(true) && own == pattern(7), "{read:?}");
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_wait_for_a_piece_ends_with_the_process_though_nobody_says_that_the_rank_is_lost() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        let pair = Pair::new(Kind::Private);
+        let [first, second] = &pair.nodes;
+        let about = pair.about(Direction::Read, &mut []);
+        let offered = second.control().haul.offer(Rank(0), |_| false, about.words(), 3).unwrap();
+        let share = second.control().haul.claim().unwrap();
+        second.control().pid.store(child.id(), Ordering::Relaxed);
+        assert!(first.is_alive(Rank(1)));
+        assert_eq!(first.await_pieces(&offered, offered.close().unwrap(), pair.private()), Pieces::Failed);
+        drop(share);
     }
 }

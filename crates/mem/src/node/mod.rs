@@ -50,7 +50,7 @@ use kumiki_net::Rank;
 use ledger::{Books, Purpose};
 use neighbours::Neighbours;
 use region::Registry;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Tells the worlds that a process has had apart; 0 is none.
@@ -77,8 +77,11 @@ pub(crate) struct Node {
     process_vm: AtomicBool,
     /// Whether that has been tried, and was right.
     process_vm_tried: AtomicBool,
-    /// Whether neighbours that wait are offered a share of large copies: not where they have no core for it.
-    shares_hauls: AtomicBool,
+    /// So many large copies may neighbours that wait still fail to do their pieces of before they are offered none: no more where they have
+    /// no core for it.
+    hauls_left: AtomicU32,
+    /// Pieces that this rank has done of copies of its neighbours.
+    pub(crate) shares: AtomicU64,
     /// The memories of neighbours for short copies.
     neighbours: Neighbours,
     /// Set by finalize and reset: regions and pointers that outlive the world find it closed.
@@ -115,6 +118,8 @@ impl Node {
         let starter = arena.starter(place.local);
         books.book(Purpose::Starter, starter.end - starter.start)?;
         let life = NEXT_LIFE.fetch_add(1, Ordering::Relaxed);
+        let shares_hauls =
+            has_short_way && config.machine_ranks <= config.machine_cores && !environment::is_watched();
         let node = Node {
             format: AddressFormat::new(config.ranks),
             finder: arena.finder(has_short_way && life < recent::STAMPED_LIVES),
@@ -126,9 +131,8 @@ impl Node {
             has_agent,
             process_vm: AtomicBool::new(config.allow_process_vm != 0),
             process_vm_tried: AtomicBool::new(false),
-            shares_hauls: AtomicBool::new(
-                has_short_way && config.machine_ranks <= config.machine_cores && !environment::is_watched(),
-            ),
+            hauls_left: AtomicU32::new(if shares_hauls { haul::MOST_FAILURES } else { 0 }),
+            shares: AtomicU64::new(0),
             neighbours: Neighbours::default(),
             closed: AtomicBool::new(false),
             faulted: AtomicBool::new(false),

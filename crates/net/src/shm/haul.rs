@@ -7,8 +7,10 @@
 //!
 //! One word says what can be claimed, and of which haul: whoever has read what a haul is about claims a piece of that one, or nothing.
 //!
-//! A SIGKILL of the rank leaves its haul offered, until another rank takes its place; whoever claims a piece for one that is gone must not
-//! copy it. A SIGKILL of the neighbour leaves pieces that are claimed and not done: the rank looks whether it lives.
+//! A SIGKILL of the rank leaves its haul offered, until another rank takes its place; whoever has claimed a piece looks whether the rank is known
+//! to be gone. A SIGKILL of the neighbour leaves pieces that are claimed and not done: the rank looks whether its process is there.
+//!
+//! What stands here may have been written by anybody who is in the job: every number is checked before it is used.
 
 use super::sync::{AtomicU64, Ordering};
 use crate::Rank;
@@ -46,6 +48,8 @@ const _: () = assert!(std::mem::size_of::<Haul>() == 64);
 #[derive(Debug)]
 pub struct Offered<'a> {
     haul: &'a Haul,
+    holder: u64,
+    number: u64,
     pieces: u64,
 }
 
@@ -99,30 +103,31 @@ impl Haul {
             }
             holder = other;
         }
-        let number = (self.claims.load(Ordering::Relaxed) >> NUMBER_AT) + 1;
         // Nothing can be claimed of a haul whose rank is gone before other words are written: whoever has read some of both gets nothing.
-        self.claims.swap(number << NUMBER_AT, Ordering::AcqRel);
+        let next = |claims: u64| Some(((claims >> NUMBER_AT) + 1) << NUMBER_AT);
+        let last = self.claims.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
+        let number = last.map_or(0, |claims| ((claims >> NUMBER_AT) + 1) & (u64::MAX >> NUMBER_AT));
         for (word, value) in self.about.iter().zip(about) {
             word.store(value, Ordering::Relaxed);
         }
-        self.done.store(number << NUMBER_AT, Ordering::Relaxed);
+        // Behind what others have counted there of the one before it.
+        self.done.swap(number << NUMBER_AT, Ordering::AcqRel);
         let pieces = pieces.min(MOST_PIECES);
         self.claims.store(number << NUMBER_AT | pieces, Ordering::Release);
-        Some(Offered { haul: self, pieces })
+        Some(Offered { haul: self, holder: own, number, pieces })
     }
 
     /// Whether there is a piece to claim: what a thread that waits looks at.
     #[inline]
     pub fn has_pieces(&self) -> bool {
-        let claims = self.claims.load(Ordering::Relaxed);
-        claims >> PIECE_BITS & PIECE != claims & PIECE
+        is_left(self.claims.load(Ordering::Relaxed))
     }
 
     /// Claims the last piece.
     pub fn claim(&self) -> Option<Share<'_>> {
         let mut claims = self.claims.load(Ordering::Acquire);
         loop {
-            if claims >> PIECE_BITS & PIECE == claims & PIECE {
+            if !is_left(claims) {
                 return None;
             }
             let about = std::array::from_fn(|word| self.about[word].load(Ordering::Relaxed));
@@ -145,36 +150,50 @@ impl Default for Haul {
     }
 }
 
+/// Whether a piece can be claimed.
+fn is_left(claims: u64) -> bool {
+    claims >> PIECE_BITS & PIECE < claims & PIECE
+}
+
 impl Offered<'_> {
+    fn is_of_this(&self, word: u64) -> bool {
+        word >> NUMBER_AT == self.number
+    }
+
     /// Claims the first piece.
     pub fn claim(&self) -> Option<u64> {
-        let one_more = |claims: u64| {
-            (claims >> PIECE_BITS & PIECE != claims & PIECE).then(|| claims + (1 << PIECE_BITS))
-        };
+        let may = |claims| self.is_of_this(claims) && is_left(claims);
+        let one_more = |claims| may(claims).then(|| claims + (1 << PIECE_BITS));
         let claimed = self.haul.claims.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
         claimed.ok().map(|claims| claims >> PIECE_BITS & PIECE)
     }
 
-    /// Lets nobody claim any more. Gives the first of the pieces that others have claimed, which are all that are behind it.
-    pub fn close(&self) -> u64 {
-        let none_left = |claims: u64| Some(claims & !(PIECE << PIECE_BITS) | (claims & PIECE) << PIECE_BITS);
+    /// Lets nobody claim any more. Gives the first of the pieces that others have claimed, which are all that are behind it; nothing if what
+    /// stands here is not what both sides write.
+    pub fn close(&self) -> Option<u64> {
+        let none_left = |claims| {
+            let last = claims & PIECE;
+            (self.is_of_this(claims) && last <= self.pieces)
+                .then_some(claims & !(PIECE << PIECE_BITS) | last << PIECE_BITS)
+        };
         let closed = self.haul.claims.fetch_update(Ordering::AcqRel, Ordering::Acquire, none_left);
-        closed.unwrap_or_else(|claims| claims) & PIECE
+        closed.ok().map(|claims| claims & PIECE)
     }
 
     /// What has become of the pieces from `first` on, that others have [claimed](Self::close).
     pub fn pieces(&self, first: u64) -> Pieces {
         let done = self.haul.done.load(Ordering::Acquire);
-        match done & PIECE == self.pieces - first {
-            false => Pieces::UnderWay,
-            true if done & FAILED == 0 => Pieces::Done,
-            true => Pieces::Failed,
+        match self.is_of_this(done) && done & PIECE < self.pieces.saturating_sub(first) {
+            true => Pieces::UnderWay,
+            false if self.is_of_this(done) && done & FAILED == 0 => Pieces::Done,
+            false => Pieces::Failed,
         }
     }
 
     /// Makes room for the next haul, when all pieces are over, or nobody is left who could go on with one.
     pub fn end(self) {
-        self.haul.holder.store(0, Ordering::Release);
+        // If this rank counts as gone, another one may have its place.
+        let _ = self.haul.holder.compare_exchange(self.holder, 0, Ordering::Release, Ordering::Relaxed);
     }
 }
 
@@ -229,7 +248,7 @@ mod tests {
                 share.finish();
             }
             assert!(offered.claim().is_none() && haul.claim().is_none());
-            assert_eq!((front, offered.close(), offered.pieces(back)), (back, back, Pieces::Done));
+            assert_eq!((front, offered.close(), offered.pieces(back)), (back, Some(back), Pieces::Done));
             offered.end();
         }
     }
@@ -240,7 +259,7 @@ mod tests {
         let offered = haul.offer(Rank(0), nobody, ABOUT, 4).unwrap();
         let (first, second) = (haul.claim().unwrap(), haul.claim().unwrap());
         assert_eq!(offered.claim(), Some(0));
-        assert_eq!(offered.close(), 2);
+        assert_eq!(offered.close(), Some(2));
         assert!(haul.claim().is_none() && offered.claim().is_none() && !haul.has_pieces());
         drop(second);
         assert_eq!(offered.pieces(2), Pieces::UnderWay);
@@ -248,7 +267,11 @@ mod tests {
         assert_eq!(offered.pieces(2), Pieces::Failed);
         offered.end();
         let offered = haul.offer(Rank(0), nobody, ABOUT, 4).unwrap();
-        assert_eq!((offered.close(), offered.pieces(4)), (4, Pieces::Done), "the next one has not failed");
+        assert_eq!(
+            (offered.close(), offered.pieces(4)),
+            (Some(4), Pieces::Done),
+            "the next one has not failed"
+        );
     }
 
     #[test]
@@ -260,13 +283,37 @@ mod tests {
         let offered = haul.offer(Rank(2), |rank| rank == Rank(1), ABOUT, 2).unwrap();
         let share = haul.claim().unwrap();
         assert_eq!((share.about, share.piece), (ABOUT, 1));
-        assert_eq!(offered.close(), 1);
+        assert_eq!(offered.close(), Some(1));
         late.finish();
         assert_eq!(offered.pieces(1), Pieces::UnderWay, "that was a piece of another haul");
         share.finish();
         assert_eq!(offered.pieces(1), Pieces::Done);
+        // It lives after all: what it does concerns nobody.
+        assert_eq!((dead.claim(), dead.close(), dead.pieces(1)), (None, None, Pieces::Failed));
+        dead.end();
+        assert!(haul.offer(Rank(3), nobody, ABOUT, 2).is_none(), "the place is not free");
         offered.end();
-        std::mem::forget(dead);
+    }
+
+    #[test]
+    fn what_nobody_of_both_writes_is_believed_by_nobody() {
+        let haul = Haul::new();
+        let offered = haul.offer(Rank(1), nobody, ABOUT, 3).unwrap();
+        let number = haul.claims.load(Ordering::Relaxed) & !(PIECE << PIECE_BITS | PIECE);
+        for (first, last) in [(4, 3), (PIECE, 0), (0, 4), (0, PIECE)] {
+            haul.claims.store(number | first << PIECE_BITS | last, Ordering::Relaxed);
+            if first > last {
+                assert!(!haul.has_pieces() && haul.claim().is_none() && offered.claim().is_none());
+            } else {
+                assert_eq!(offered.close(), None);
+            }
+        }
+        haul.done.store(number | PIECE, Ordering::Relaxed);
+        assert_eq!(offered.pieces(1), Pieces::Done, "more than there are end a wait, too");
+        haul.claims.store(u64::MAX, Ordering::Relaxed);
+        offered.end();
+        let offered = haul.offer(Rank(1), nobody, ABOUT, 3).unwrap();
+        assert_eq!((offered.claim(), offered.close()), (Some(0), Some(3)));
     }
 }
 
@@ -303,7 +350,7 @@ mod loom_models {
                 while let Some(piece) = offered.claim() {
                     copy(&memory, which, piece);
                 }
-                let first = offered.close();
+                let first = offered.close().unwrap();
                 while offered.pieces(first) == Pieces::UnderWay {
                     loom::thread::yield_now();
                 }
@@ -314,6 +361,37 @@ mod loom_models {
                 }
                 offered.end();
             }
+            neighbour.join().unwrap();
+        });
+    }
+
+    /// Whoever reads what a haul is about while another rank takes the place of one that is gone claims a piece of one of both, and knows of which.
+    #[test]
+    fn loom_the_haul_of_the_dead_is_not_mixed_with_the_next_one() {
+        loom::model(|| {
+            let haul = Arc::new(Haul::new());
+            let _dead = haul.offer(Rank(0), |_| false, [0; ABOUT_WORDS], 1).unwrap();
+            let copies = Arc::new(AtomicU64::new(0));
+            let (there, count) = (haul.clone(), copies.clone());
+            let neighbour = loom::thread::spawn(move || {
+                for _ in 0..2 {
+                    if let Some(share) = there.claim() {
+                        assert_eq!(share.about, [share.about[0]; ABOUT_WORDS]);
+                        count.fetch_add(share.about[0], Ordering::Relaxed);
+                        share.finish();
+                    }
+                }
+            });
+            let offered = haul.offer(Rank(1), |_| true, [1; ABOUT_WORDS], 1).unwrap();
+            let own = offered.claim().is_some();
+            let first = offered.close().unwrap();
+            while offered.pieces(first) == Pieces::UnderWay {
+                loom::thread::yield_now();
+            }
+            assert_eq!(offered.pieces(first), Pieces::Done);
+            // What was done for the dead one does not count here.
+            assert_eq!(copies.load(Ordering::Relaxed) + u64::from(own), 1);
+            offered.end();
             neighbour.join().unwrap();
         });
     }
