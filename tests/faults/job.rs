@@ -19,6 +19,12 @@ const WATCHDOG: Duration = Duration::from_secs(400);
 /// How long a debugger may take to show the stacks of one process.
 const DEBUGGER: Duration = Duration::from_secs(20);
 
+/// Whether two ranks of a node copy long messages together here: each has a core, and the system lets it.
+pub(crate) fn can_share_copies() -> bool {
+    let has_cores = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+    has_cores && kumiki_net::os::probe::try_process_vm().is_ok()
+}
+
 /// A job that is about to be started.
 pub(crate) struct Setup {
     ranks: u32,

@@ -1,6 +1,6 @@
 //! SIGKILL of a rank, wherever it is.
 
-use crate::job::{Ended, Job, Setup};
+use crate::job::{can_share_copies, Ended, Job, Setup};
 use crate::runner::{note, side_by_side, tests, LOAD_FACTOR};
 use std::time::Duration;
 
@@ -24,18 +24,14 @@ tests![
 fn whoever_shares_a_copy_with_a_rank_that_was_killed_is_told() {
     for (victim, what) in [(0, "waits"), (1, "copies")] {
         let mut job = Setup::new("haul").ranks(2).continues().start();
-        job.expect("ready");
+        job.expect(if can_share_copies() { "helped" } else { "ready" });
         // Somewhere in the middle: copies follow each other without a pause.
-        std::thread::sleep(Duration::from_millis(30));
         job.signal(job.rank(victim), libc::SIGKILL);
         let ended = job.finish();
         ended.expect_code(137);
         let lost = format!("PeerLost({victim},");
         let told = sights(&ended).iter().any(|sight| sight.what == what && sight.text.starts_with(&lost));
         assert!(told && ended.said("wrong").is_empty(), "{}", ended.show());
-        if victim == 0 && std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1) {
-            assert_ne!(ended.said("shared"), ["0"], "{}", ended.show());
-        }
     }
 }
 

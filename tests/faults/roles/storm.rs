@@ -1,13 +1,12 @@
 //! Ranks that are killed in the middle of something that matters: a large put, a storm of atomics.
 
-use super::{all_are_here, argument, is_here, kind, rank, report, say};
+use super::{all_are_here, is_here, kind, rank, report, say, wait_for_word};
 use kumiki::raw;
-use kumiki::{
-    AtomicOp, Error, Fate, GlobalAddress, GlobalPtr, Handle, Is, Order, Region, Result, Wait, World,
-};
+use kumiki::{AtomicOp, Error, Fate, GlobalAddress, GlobalPtr, Handle, Order, Region, Result, Wait, World};
 use kumiki_net::agent::bootstrap;
 use kumiki_net::Rank;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// The word of rank 0's starter memory in which the ranks are counted that have begun.
 const BEGUN_WORD: u64 = 16;
@@ -63,21 +62,32 @@ pub(crate) fn haul() -> Result<()> {
     let over = world.starter::<u64>(1)?.add(1);
     if rank() == 1 {
         say("ready");
-        let waited = world.wait_until(over, Is::Equal(1), Wait::FOREVER.from(0));
-        report("waits", &waited.map(drop));
-        say(&format!("shared {}", raw::memory(&world).shares_done()));
+        let (memory, said) = (raw::memory(&world), AtomicBool::new(false));
+        let until = |value: u64| {
+            if memory.shares_done() > 0 && !said.swap(true, Ordering::Relaxed) {
+                say("helped");
+            }
+            value == 1
+        };
+        report("waits", &world.wait_until(over, until, Wait::FOREVER.from(0)).map(drop));
     } else {
         let theirs = GlobalAddress::from_bits(world.get(world.starter::<u64>(0)?)?);
-        let copied = haul_rounds(&world, GlobalPtr::from_address(theirs)).and_then(|()| world.put(over, 1));
-        report("copies", &copied);
+        let enough = Arc::new(AtomicBool::new(false));
+        let told = enough.clone();
+        std::thread::spawn(move || {
+            wait_for_word();
+            told.store(true, Ordering::Relaxed);
+        });
+        let copied = haul_until(&world, GlobalPtr::from_address(theirs), &enough);
+        report("copies", &copied.and_then(|()| world.put(over, 1)));
     }
     let _ = world.finalize();
     Ok(())
 }
 
-fn haul_rounds(world: &World, theirs: GlobalPtr<u64>) -> Result<()> {
+fn haul_until(world: &World, theirs: GlobalPtr<u64>, enough: &AtomicBool) -> Result<()> {
     let mut came = vec![0u64; HAUL_BYTES / 8];
-    for round in 0..argument("FAULTS_STEPS").parse().unwrap_or(u64::MAX) {
+    for round in (0..).take_while(|_| !enough.load(Ordering::Relaxed)) {
         let sent: Vec<u64> = (0..came.len() as u64).map(|at| at ^ round).collect();
         raw::memory(world).put_awaited(theirs, &sent)?;
         raw::memory(world).get_awaited(theirs, &mut came)?;

@@ -495,6 +495,9 @@ impl Drive {
                 return Err(Error::Timeout { what: format!("({activity}): {}", gate.absent()), after_ms });
             }
             self.go_on_waiting(shown);
+            if self.helps_awake() {
+                continue;
+            }
             // Announced before the last look, so that whoever opens the barrier sees us or we see it open.
             barrier.announce_sleeper();
             if !done() && barrier.broken().is_none() {

@@ -78,8 +78,7 @@ impl<'a> Patience<'a> {
             }
             return true;
         }
-        if self.drive.has_pieces() {
-            self.drive.take_share();
+        if self.drive.helps() {
             self.renew();
             self.all_turns = self.all_turns.saturating_add(SHARE_TURNS);
             return false;

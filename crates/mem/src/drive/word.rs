@@ -326,7 +326,7 @@ impl Drive {
                 return Err(not_written(from, now_ms - since_ms));
             }
             self.go_on_waiting(shown);
-            if has_come {
+            if has_come || self.helps_awake() {
                 continue;
             }
             // Neighbours, who may have something to say as well, do not wake it.
@@ -447,6 +447,9 @@ impl Drive {
                 return Err(not_written(from, now_ms - since_ms));
             }
             self.go_on_waiting(shown);
+            if self.helps_awake() {
+                continue;
+            }
             futex::wait(bell.word(), seen, left_ms.min(nap_ms));
             if bell.rings() != seen {
                 is_first = true;
@@ -456,6 +459,11 @@ impl Drive {
                 }
             }
         }
+    }
+
+    /// Does a piece for a neighbour before it sleeps, where it would have done so before: whether there was one.
+    pub(crate) fn helps_awake(&self) -> bool {
+        self.waiting.spin_ns.load(Ordering::Relaxed) != 0 && self.helps()
     }
 
     /// Fails if the rank that a word must come from is gone; if it may come from any, if any is lost.

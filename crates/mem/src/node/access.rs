@@ -294,6 +294,12 @@ impl Node {
                 None => process::yield_now(),
             }
         };
+        self.pin_at(private, word)
+    }
+
+    /// Looks whether what a word announces is still registered.
+    #[inline]
+    fn pin_at(&self, private: Private, word: usize) -> Result<Pin<'_>> {
         let pin = Pin { node: self, word };
         let entry = self.arena.region(private.local, private.slot as usize);
         let still = entry.and_then(|entry| entry.view_announced());
@@ -306,6 +312,19 @@ impl Node {
             rank: private.rank.0,
             bytes: 0,
         })
+    }
+
+    /// Pins private memory of this process, if there is a word for that: for whoever keeps others waiting.
+    pub(crate) fn try_pin_own(&self, reach: Reach) -> Result<(Reach, Option<Pin<'_>>)> {
+        match reach {
+            Reach::Private(private) if private.local == self.local => {
+                let name = hazard::name(private.local, private.slot, private.generation);
+                let word = self.control().hazards.announce(name, HAZARD_WORDS);
+                let pin = word.map(|word| self.pin_at(private, word)).transpose()?;
+                Ok((Reach::Direct(private.pointer()), pin))
+            }
+            other => Ok((other, None)),
+        }
     }
 
     /// Pins private memory of this process, so that it can be touched directly; leaves everything else as it is. What the

@@ -179,6 +179,12 @@ fn kill(target: i32, signal: i32) -> Result<()> {
     }
 }
 
+/// Whether the process behind a pidfd has ended, and all its threads.
+pub fn has_ended(pidfd: BorrowedFd<'_>) -> bool {
+    let polled = super::descriptor::poll(&[(pidfd, false)], 0);
+    polled.is_ok_and(|readiness| readiness.first().is_some_and(|readiness| readiness.readable))
+}
+
 /// Sends a signal to the process behind a pidfd, which can never be another process with the same number.
 pub fn signal_pidfd(pidfd: BorrowedFd<'_>, signal: i32) -> Result<()> {
     // SAFETY: the descriptor is open; no siginfo is passed.

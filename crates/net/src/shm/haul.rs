@@ -169,7 +169,7 @@ impl Offered<'_> {
     }
 
     /// Lets nobody claim any more. Gives the first of the pieces that others have claimed, which are all that are behind it; nothing if what
-    /// stands here is not what both sides write.
+    /// stands here is not what both sides write: then nobody knows what others are at.
     pub fn close(&self) -> Option<u64> {
         let none_left = |claims| {
             let last = claims & PIECE;

@@ -10,7 +10,7 @@ use super::sync::{AtomicU64, Ordering};
 /// How many regions of others a rank can be touching at once; more threads wait their turn.
 pub const HAZARD_WORDS: usize = 16;
 /// Who touches two regions announces the first in one of these words. The others are left to those who wait for no further word, so there is
-/// always somebody who goes on; some of these wait for a neighbour that copies a part for them, and waits for nobody.
+/// always somebody who goes on; some of these wait for a neighbour that copies a part for them, and waits for no word.
 pub const FIRST_WORDS: usize = HAZARD_WORDS / 2;
 
 /// The hazard words of one rank; all zero when it touches nothing.
