@@ -102,6 +102,46 @@ pub(crate) fn crowded_collectives(stage: &Stage) {
     group.free().expect("free");
 }
 
+/// What is long and goes to all, flat: through rooms where there is memory for them, which goes with the group.
+pub(crate) fn collectives_in_rooms(stage: &Stage) {
+    let world = &stage.world;
+    let heap = || world.ledger().of(Purpose::Heap);
+    let (before, me, ranks) = (heap(), u64::from(stage.me()), u64::from(stage.ranks()));
+    let group = world.group().expect("a group");
+    let made = heap();
+    group.force(Algorithm::Flat);
+    for root in 0..ranks {
+        // No whole number of pieces.
+        let count = (1 << 17) + 13 + 5000 * root;
+        let of_root = |at: u64| at * 7 + root;
+        let mut data: Vec<u64> = (0..count).map(|at| if me == root { of_root(at) } else { 0 }).collect();
+        group.broadcast(root as u32, &mut data).expect("broadcast");
+        assert!(data.iter().zip(0..).all(|(word, at)| *word == of_root(at)), "from {root}");
+    }
+    let is_of = |part: &[u64], rank: u64| part.iter().zip(0..).all(|(word, at)| *word == at ^ rank << 40);
+    let own = |rank: u64, count: usize| (0..count as u64).map(|at| at ^ rank << 40).collect::<Vec<_>>();
+    for part in [40_000, 33_333] {
+        let mut all = vec![0; part * ranks as usize];
+        group.allgather(&own(me, part), &mut all).expect("allgather");
+        assert!(all.chunks(part).zip(0..).all(|(part, rank)| is_of(part, rank)));
+        let counts: Vec<usize> = (0..ranks as usize).map(|rank| rank * part).collect();
+        let mut all = vec![0; counts.iter().sum()];
+        group.allgatherv(&own(me, counts[me as usize]), &counts, &mut all).expect("allgatherv");
+        let mut rest = &all[..];
+        for (count, rank) in counts.iter().zip(0..) {
+            let (now, later) = rest.split_at(*count);
+            assert!(is_of(now, rank), "uneven, of {rank}");
+            rest = later;
+        }
+    }
+    let has_room = heap() - made >= 256 << 10;
+    assert_eq!(has_room, world.nodes() == 1 && world.ledger().budget_bytes.is_none());
+    group.free().expect("free");
+    stage.sync();
+    // Where its block lies is given back a little later.
+    assert!(heap() < before + (32 << 10), "{} bytes more than before", heap() - before);
+}
+
 /// A member that does something else, fails or leaves is an error for all, in whatever they wait.
 pub(crate) fn broken_collectives(stage: &Stage) {
     type Call = fn(&Group<'_>, bool) -> kumiki::Result<()>;
@@ -190,7 +230,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             })
         })
     });
-    decisions.chain(spinning).collect()
+    let poor = CLOSE.iter().map(|way| {
+        Trial::test(format!("{}::poor_collectives_in_rooms", way.name), || {
+            Job::new(way, "collectives_in_rooms", 5).env("KUMIKI_BUDGET", "1800K").run().success()
+        })
+    });
+    decisions.chain(spinning).chain(poor).collect()
 }
 
 /// Decisions are written at the end of a run, read by the next, and a file that is wrong is an error on all ranks.

@@ -241,7 +241,7 @@ impl<'w> Group<'w> {
                 fits("memory", into.len(), one.saturating_mul(count))?;
                 let part = size_of_val(data);
                 let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
-                return talk.stream(data, into, &|index, _| Ok((0..part, index * part)));
+                return talk.stream_long(bytes, data, into, &|index, _| Ok((0..part, index * part)));
             }
             let counts: Vec<_> = counts.iter().collect();
             let places = self.places::<T>(&counts, into.len())?;
@@ -264,7 +264,8 @@ impl<'w> Group<'w> {
                         Some(data) => std::borrow::Cow::Borrowed(bytemuck::cast_slice(data)),
                         None => std::borrow::Cow::Owned(into[own].to_vec()),
                     };
-                    talk.stream(&mine, into, &|index, _| Ok((0..places[index].len(), places[index].start)))
+                    let wanted = |index: usize, _| Ok((0..places[index].len(), places[index].start));
+                    talk.stream_long(bytes, &mine, into, &wanted)
                 }
                 Ring => talk.ring_allgather(self.all, into, &places),
                 Direct => talk.direct_allgather(talk.circle(), into, &places),

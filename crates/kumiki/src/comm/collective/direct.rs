@@ -57,7 +57,7 @@ impl Talk<'_, '_> {
     }
 
     /// Tells all members of a circle a note, and gives theirs.
-    fn tell_notes(&mut self, circle: Circle, note: Note) -> Result<Vec<Note>> {
+    pub(super) fn tell_notes(&mut self, circle: Circle, note: Note) -> Result<Vec<Note>> {
         let (count, me) = self.size(circle);
         let bytes = size_of::<Note>();
         let mut notes = vec![NOTHING; count];

@@ -234,6 +234,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         node_team,
         calls: Default::default(),
         wide: Vec::new(),
+        room: Default::default(),
         scratch: Default::default(),
         merged: Default::default(),
         call: 0,

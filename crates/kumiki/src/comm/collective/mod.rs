@@ -8,6 +8,7 @@
 //! | `tune.rs`, `model.rs`, `kept.rs` | which one does it, by trying; what need not be tried; and from run to run |
 //! | `cartesian.rs` | members in a grid |
 //! | `shown.rs`, `piped.rs` | flat: the members of a node show each other what they have; and what is long, in pieces |
+//! | `rooms.rs` | the same in long pieces, for all of them |
 //! | `spread.rs` | they tell each other where memory is that they lend, and when they are done with it |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
 //! | `direct.rs` | straight between the memories of members: what is long |
@@ -42,6 +43,7 @@ mod piped;
 mod plan;
 pub(super) mod retired;
 mod ring;
+mod rooms;
 mod shown;
 mod spread;
 mod started;
@@ -215,6 +217,7 @@ struct State {
     calls: VecDeque<(Rank, Posted)>,
     /// The wide rings of this member.
     wide: Vec<wide::WideRing>,
+    room: rooms::Room,
     scratch: Aligned,
     /// For what is combined.
     merged: [Aligned; 2],
@@ -333,9 +336,9 @@ impl<'w> Group<'w> {
         }
         let teams = [state.node_team.take(), state.team.take()].into_iter().flatten().collect();
         let guests = Talk { group: &self, state: &mut state, mark: 0, call: 0 }.guests();
-        let wide = std::mem::take(&mut state.wide);
+        let (wide, room) = (std::mem::take(&mut state.wide), std::mem::take(&mut state.room));
         drop(state);
-        Remains { teams, memory, wide, guests, block }
+        Remains { teams, memory, wide, room, guests, block }
     }
 
     fn address(&self) -> GlobalAddress {
@@ -432,6 +435,7 @@ pub(crate) struct Remains {
     teams: Vec<Team>,
     memory: Option<(Region<u64>, Booking)>,
     wide: Vec<wide::WideRing>,
+    room: rooms::Room,
     guests: Vec<(u64, Rank)>,
     block: GlobalAddress,
 }
@@ -445,9 +449,9 @@ impl std::fmt::Debug for Remains {
 impl Remains {
     /// The others need nothing of it any more, or are not waited for.
     pub(crate) fn end(self, world: &World) {
-        let Remains { teams, memory, wide, guests, block } = self;
+        let Remains { teams, memory, wide, room, guests, block } = self;
         let _ = block::close(world.local(), block);
-        drop(wide);
+        drop((wide, room));
         if let Some((block, booked)) = memory {
             world.retire(Retired { block, guests, booked });
         }
@@ -625,6 +629,7 @@ impl Drop for Group<'_> {
         }
         // Nobody writes into them any more.
         talk.state.wide.clear();
+        talk.state.room = rooms::Room::None;
         if let Some((block, booked)) = memory {
             self.world.retire(Retired { block, guests, booked });
         }

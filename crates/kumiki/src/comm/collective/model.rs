@@ -2,6 +2,7 @@
 //! are; between nodes they are measured, once in each group, by a few small exchanges.
 
 use super::operation::{merge, Max, Reduction};
+use super::rooms::{goes_in_rooms, ROOM_PIECE};
 use super::wide::{FAR_LONG_BYTES, SHORT_BYTES, WIDE_PIECE};
 use super::{Algorithm, Group, Talk, LONG_BYTES};
 use crate::Result;
@@ -76,6 +77,9 @@ impl Facts {
             true => moved(bytes) + 3 * message,
             false => moved(bytes) + bytes.div_ceil(self.piece_of(bytes)).saturating_sub(1) * piece_ns,
         };
+        let in_rooms = matches!(collective, "broadcast" | "allgather")
+            && self.nodes == 1
+            && goes_in_rooms(self.ranks, bytes as usize);
         let shown = |bytes: u64| {
             // Of what comes together each shows a part.
             let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };
@@ -86,6 +90,8 @@ impl Facts {
             Algorithm::Flat if collective == "allreduce" && self.pipes => {
                 1_000 + bytes * 300 / 1000 * self.ranks
             }
+            // Written once, and read by all at the same time.
+            Algorithm::Flat if in_rooms => moved(bytes) * 2 + bytes.div_ceil(ROOM_PIECE as u64) * 15_000,
             Algorithm::Flat => shown(bytes),
             // Each step has twice as much as the one before, or half of it.
             Algorithm::Doubling if collective == "allgather" => steps * message + stream(bytes),

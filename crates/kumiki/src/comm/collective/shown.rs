@@ -9,6 +9,7 @@
 use super::block::{ARRIVED_AT, HALF_HEAD_BYTES, TURN_AT};
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
+use super::rooms::ROOM_PIECE;
 use super::{Talk, MERGED_BYTES};
 use crate::{Error, Rank, Result};
 use kumiki_mem::Span;
@@ -104,21 +105,40 @@ impl<'w> Talk<'_, 'w> {
 
     /// Every member shows bytes, and takes what it wants of those of the others.
     pub(super) fn stream(&mut self, mine: &[u8], into: &mut [u8], wanted: Wanted<'_>) -> Result<()> {
+        self.stream_through(None, mine, into, wanted)
+    }
+
+    /// The same through the halves of the blocks, or through rooms.
+    pub(super) fn stream_through(
+        &mut self,
+        rooms: Option<&[Span<'w>]>,
+        mine: &[u8],
+        into: &mut [u8],
+        wanted: Wanted<'_>,
+    ) -> Result<()> {
         let (count, me) = self.near();
         if count == 1 {
             let (range, place) = wanted(me, mine.len())?;
             into[place..place + range.len()].copy_from_slice(&mine[range]);
             return Ok(());
         }
-        let step = self.group.layout.half as usize;
+        let step = if rooms.is_some() { ROOM_PIECE } else { self.group.layout.half as usize };
         let mut at = 0;
         loop {
             let end = (at + step).min(mine.len());
-            let most = self.show(mine.len(), mine.get(at..end).unwrap_or(&[]))?;
+            let piece = mine.get(at..end).unwrap_or(&[]);
+            let place = (at / step % 2 * step) as u64;
+            let most = match rooms {
+                None => self.show(mine.len(), piece)?,
+                Some(rooms) => {
+                    rooms[me].write(place, piece)?;
+                    self.show(mine.len(), &[])?
+                }
+            };
             for index in 0..count {
                 let half = self.half(index as u32)?;
                 let total = half.load(8)? as usize;
-                let (range, place) = wanted(index, total)?;
+                let (range, goes) = wanted(index, total)?;
                 if range.end > total {
                     return Err(differs(format!(
                         "member {index} of the node has {total} bytes instead of {}",
@@ -127,8 +147,12 @@ impl<'w> Talk<'_, 'w> {
                 }
                 let (from, to) = (range.start.max(at), range.end.min(at + step));
                 if from < to {
-                    let place = place + from - range.start;
-                    half.read(HALF_HEAD_BYTES + (from - at) as u64, &mut into[place..place + to - from])?;
+                    let goes = goes + from - range.start;
+                    let (into, from) = (&mut into[goes..goes + to - from], (from - at) as u64);
+                    match rooms {
+                        None => half.read(HALF_HEAD_BYTES + from, into)?,
+                        Some(rooms) => rooms[index].read(place + from, into)?,
+                    }
                 }
             }
             at += step;
@@ -146,9 +170,9 @@ impl<'w> Talk<'_, 'w> {
         }
         let bytes = data.len();
         if me == root {
-            return self.stream(data, &mut [], &|_, _| Ok((0..0, 0)));
+            return self.stream_long(bytes, data, &mut [], &|_, _| Ok((0..0, 0)));
         }
-        self.stream(&[], data, &|index, total| match index == root {
+        self.stream_long(bytes, &[], data, &|index, total| match index == root {
             true if total != bytes => Err(differs(format!("the root has {total} bytes instead of {bytes}"))),
             true => Ok((0..bytes, 0)),
             false => Ok((0..0, 0)),
