@@ -417,7 +417,10 @@ impl Node {
         // SAFETY: `local` is valid for `bytes`, and so is the region, which is pinned.
         match unsafe { copy_whole(pid, direction, local, neighbour.place, bytes) } {
             Ok(moved) if moved == bytes => {
-                self.process_vm_tried.store(true, Ordering::Relaxed);
+                // Of nothing the system was not asked.
+                if moved > 0 {
+                    self.process_vm_tried.store(true, Ordering::Relaxed);
+                }
                 return Ok(true);
             }
             Ok(_) => {}

@@ -543,6 +543,18 @@ mod tests {
 
     #[test]
     #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
+    fn a_copy_of_nothing_does_not_show_what_the_system_allows() {
+        let pair = Pair::new(Kind::Private);
+        let (first, private, mut byte) = (&pair.nodes[0], pair.private(), 0);
+        for (bytes, shows) in [(0, false), (1, true)] {
+            // SAFETY: the byte is our own.
+            let copied = unsafe { first.copy_neighbour(private, Direction::Read, &mut byte, bytes, false) };
+            assert_eq!((copied, first.process_vm_tried.load(Ordering::Relaxed)), (Ok(true), shows));
+        }
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "an arena is a mapping of a file")]
     fn what_others_have_written_there_makes_no_holes() {
         let pair = Pair::new(Kind::Private);
         let ([first, second], private, right) = (&pair.nodes, pair.private(), pattern(7));
