@@ -3,6 +3,7 @@
 use super::direct::Circle;
 use super::lanes::differs;
 use super::operation::{merge, Operation, Reduction};
+use super::rooms::Rooms;
 use super::Algorithm::{self, Direct, Doubling, Flat, Halving, Levels, Ring, Tree};
 use super::{mix, Group, Talk, LONG_BYTES};
 use crate::{Error, Pod, Purpose, Rank, Result};
@@ -237,11 +238,13 @@ impl<'w> Group<'w> {
         let counted = counts.iter().fold(0, |mark, count| mix(mark, count as u64));
         let mark = self.mark::<T>(algorithm, &[bytes as u64, counted]);
         let allgather = |talk: &mut Talk<'_, 'w>| {
-            if let (Flat, Counts::Same(one, count), Some(data)) = (algorithm, counts, data) {
+            let rooms = if algorithm == Flat { talk.rooms(bytes)? } else { Rooms::Short };
+            let is_short = matches!(rooms, Rooms::Short);
+            if let (Flat, Counts::Same(one, count), Some(data), true) = (algorithm, counts, data, is_short) {
                 fits("memory", into.len(), one.saturating_mul(count))?;
                 let part = size_of_val(data);
                 let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
-                return talk.stream_long(bytes, data, into, &|index, _| Ok((0..part, index * part)));
+                return talk.stream(data, into, &|index, _| Ok((0..part, index * part)));
             }
             let counts: Vec<_> = counts.iter().collect();
             let places = self.places::<T>(&counts, into.len())?;
@@ -251,7 +254,8 @@ impl<'w> Group<'w> {
             if let Some(data) = given {
                 fits("data", data.len(), own.len())?;
             }
-            if algorithm == Direct && talk.circle() == Circle::Near {
+            let is_read = algorithm == Direct && talk.circle() == Circle::Near;
+            if is_read || matches!(rooms, Rooms::None) {
                 return talk.near_allgather(given, into, &places);
             }
             if let Some(data) = given {
@@ -265,7 +269,8 @@ impl<'w> Group<'w> {
                         None => std::borrow::Cow::Owned(into[own].to_vec()),
                     };
                     let wanted = |index: usize, _| Ok((0..places[index].len(), places[index].start));
-                    talk.stream_long(bytes, &mine, into, &wanted)
+                    let rooms = if let Rooms::Open(rooms) = &rooms { Some(&rooms[..]) } else { None };
+                    talk.stream_through(rooms, &mine, into, &wanted)
                 }
                 Ring => talk.ring_allgather(self.all, into, &places),
                 Direct => talk.direct_allgather(talk.circle(), into, &places),

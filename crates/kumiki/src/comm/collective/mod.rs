@@ -451,9 +451,10 @@ impl Remains {
     pub(crate) fn end(self, world: &World) {
         let Remains { teams, memory, wide, room, guests, block } = self;
         let _ = block::close(world.local(), block);
-        drop((wide, room));
+        drop(wide);
+        let room = room.into_memory();
         if let Some((block, booked)) = memory {
-            world.retire(Retired { block, guests, booked });
+            world.retire(Retired { block, room, guests, booked });
         }
         drop(teams);
     }
@@ -629,9 +630,9 @@ impl Drop for Group<'_> {
         }
         // Nobody writes into them any more.
         talk.state.wide.clear();
-        talk.state.room = rooms::Room::None;
+        let room = std::mem::take(&mut talk.state.room).into_memory();
         if let Some((block, booked)) = memory {
-            self.world.retire(Retired { block, guests, booked });
+            self.world.retire(Retired { block, room, guests, booked });
         }
     }
 }

@@ -79,10 +79,11 @@ impl Facts {
         };
         let in_rooms = matches!(collective, "broadcast" | "allgather")
             && self.nodes == 1
-            && goes_in_rooms(self.ranks, bytes as usize);
+            // Of the calls that are decided about together the shortest have half as many bytes.
+            && goes_in_rooms(self.ranks, self.half, bytes / 2);
+        let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };
         let shown = |bytes: u64| {
             // Of what comes together each shows a part.
-            let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };
             let again = (bytes / parts).div_ceil(self.half.max(1)).saturating_sub(1);
             1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
         };
@@ -91,7 +92,9 @@ impl Facts {
                 1_000 + bytes * 300 / 1000 * self.ranks
             }
             // Written once, and read by all at the same time.
-            Algorithm::Flat if in_rooms => moved(bytes) * 2 + bytes.div_ceil(ROOM_PIECE as u64) * 15_000,
+            Algorithm::Flat if in_rooms => {
+                moved(bytes) * 2 + (bytes / parts).div_ceil(ROOM_PIECE as u64) * 15_000
+            }
             Algorithm::Flat => shown(bytes),
             // Each step has twice as much as the one before, or half of it.
             Algorithm::Doubling if collective == "allgather" => steps * message + stream(bytes),
@@ -184,6 +187,14 @@ mod tests {
         let large = far.promising("allreduce", &[Algorithm::Doubling, Algorithm::Ring], 1 << 22);
         assert!(large.contains(&Algorithm::Ring), "{large:?}");
         assert_eq!(facts.promising("broadcast", &[Algorithm::Tree], 1 << 40), [Algorithm::Tree]);
+        // Flat, through rooms: from 1 MiB on, where halves are short and there are not too many.
+        let is_tried = |facts: Facts, bytes| {
+            facts.promising("broadcast", &with_direct, bytes).contains(&Algorithm::Flat)
+        };
+        assert!(is_tried(facts, 1 << 21) && is_tried(facts, 1 << 30) && !is_tried(facts, 1 << 20));
+        for other in [Facts { ranks: 33, ..facts }, Facts { ranks: 3, half: 500, ..facts }] {
+            assert!(!is_tried(other, 1 << 24), "{other:?}");
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(in crate::comm) fn part(local: Local<'_>, block: GlobalAddress, at: u64) -> 
 /// A block, and who may touch it: the byte in which it says that it will not any more, and a rank.
 pub(in crate::comm) struct Retired {
     pub(in crate::comm) block: Region<u64>,
+    /// What else goes with it.
+    pub(in crate::comm) room: Option<Region<u64>>,
     pub(in crate::comm) guests: Vec<(u64, Rank)>,
     pub(in crate::comm) booked: Booking,
 }
@@ -57,6 +59,6 @@ impl World {
         *retired = used;
         drop(retired);
         // Outside the lock: giving memory back takes others.
-        unused.into_iter().for_each(|Retired { block, booked, .. }| drop((block, booked)));
+        unused.into_iter().for_each(|Retired { block, room, booked, .. }| drop((block, room, booked)));
     }
 }

@@ -5,21 +5,24 @@
 //! A half of a block is too short for that: members would meet all the time.
 //!
 //! A member makes its room for the first call that has a use for it, outside of its block, if there is memory for it. At the beginning of
-//! each such call all tell each other where their rooms are; if one has none, nobody uses any. At the end they meet, so that nobody
-//! reads in a room between two calls: it can go with the group.
+//! each such call all tell each other where their rooms are; if one has none, nobody uses any from then on, and each reads what it needs. At the end they
+//! meet, so that nobody reads in a room between two calls. When a member leaves, its room stays as long as its block: a call that fails may have left
+//! somebody behind who reads there.
 
 use super::direct::{Circle, Note};
-use super::shown::Wanted;
-use super::Talk;
+use super::{Algorithm, Group, Talk};
 use crate::{Purpose, Region, Result};
 use kumiki_mem::Span;
+use std::sync::PoisonError;
 
 /// Bytes of a piece, and of a room, which has two of them, used in turn.
 pub(super) const ROOM_PIECE: usize = 128 << 10;
 const ROOM_BYTES: u64 = 2 * ROOM_PIECE as u64;
-/// What is shorter than this does not go through rooms, nor does what few members have: there each reads what it needs.
+/// What is shorter than this does not go through rooms…
 const LEAST_BYTES: usize = 1 << 20;
+/// …nor does what few members have, where each reads what it needs; and many would take much memory, and page tables for it.
 const LEAST_MEMBERS: u64 = 4;
+const MOST_MEMBERS: u64 = 32;
 /// A room is made where there is memory for so many of them.
 const ROOM_SHARE: u64 = 8;
 
@@ -29,61 +32,79 @@ pub(super) enum Room {
     #[default]
     Untried,
     Open(Region<u64>),
+    /// Somebody has none.
+    Never,
+}
+
+impl Room {
+    pub(super) fn into_memory(self) -> Option<Region<u64>> {
+        match self {
+            Room::Open(memory) => Some(memory),
+            Room::Untried | Room::Never => None,
+        }
+    }
+}
+
+/// How something goes to all members of a node.
+pub(super) enum Rooms<'w> {
+    /// It is too short for rooms.
+    Short,
+    /// Through these.
+    Open(Vec<Span<'w>>),
+    /// It would go through rooms if all had one.
     None,
 }
 
-/// Whether so many members of a node show so many bytes in rooms, if they have some.
-pub(super) fn goes_in_rooms(members: u64, bytes: usize) -> bool {
-    bytes >= LEAST_BYTES && members >= LEAST_MEMBERS
+/// Whether so many members of a node with halves of so many bytes show so many bytes in rooms, if they have some.
+pub(super) fn goes_in_rooms(members: u64, half: u64, bytes: u64) -> bool {
+    let are_some = (LEAST_MEMBERS..=MOST_MEMBERS).contains(&members);
+    are_some && bytes >= LEAST_BYTES as u64 && half < ROOM_PIECE as u64
 }
 
 impl<'w> Talk<'_, 'w> {
-    /// As [`stream`](Self::stream), where all members know that so many bytes are the most that goes to one of them.
-    pub(super) fn stream_long(
-        &mut self,
-        bytes: usize,
-        mine: &[u8],
-        into: &mut [u8],
-        wanted: Wanted<'_>,
-    ) -> Result<()> {
-        match self.rooms(bytes)? {
-            None => self.stream(mine, into, wanted),
-            Some(rooms) => {
-                self.stream_through(Some(&rooms), mine, into, wanted)?;
-                self.meet()
-            }
-        }
-    }
-
-    /// The rooms of all members of the node, if so many bytes go through them.
-    fn rooms(&mut self, bytes: usize) -> Result<Option<Vec<Span<'w>>>> {
+    /// How so many bytes go to all members of the node: the same for all of them.
+    pub(super) fn rooms(&mut self, bytes: usize) -> Result<Rooms<'w>> {
         let (count, _) = self.near();
-        if !goes_in_rooms(count as u64, bytes) {
-            return Ok(None);
+        if !goes_in_rooms(count as u64, self.group.layout.half, bytes as u64) {
+            return Ok(Rooms::Short);
         }
-        let _booked = self.scratch(count * (size_of::<Note>() + size_of::<Span<'_>>()))?;
+        if matches!(self.state.room, Room::Never) {
+            return Ok(Rooms::None);
+        }
         self.make_room();
         let own = match &self.state.room {
             Room::Open(room) => [room.address().bits(), ROOM_BYTES, 0],
-            Room::Untried | Room::None => [0; 3],
+            Room::Untried | Room::Never => [0; 3],
         };
         let notes = self.tell_notes(Circle::Near, own)?;
         if notes.iter().any(|note| note[1] != ROOM_BYTES) {
-            return Ok(None);
+            self.state.room = Room::Never;
+            return Ok(Rooms::None);
         }
         let local = self.local();
         let span = |note: &Note| local.span(crate::GlobalAddress::from_bits(note[0]), ROOM_BYTES);
-        notes.iter().map(span).collect::<Result<_>>().map(Some)
+        notes.iter().map(span).collect::<Result<_>>().map(Rooms::Open)
     }
 
     fn make_room(&mut self) {
-        if !matches!(self.state.room, Room::Untried) {
-            return;
-        }
         let memory = &self.group.world.memory;
-        // What the program may need is left to it.
-        let is_much = memory.book(Purpose::Comm, ROOM_SHARE * ROOM_BYTES).is_ok();
-        let made = is_much.then(|| memory.try_alloc::<u64>(ROOM_BYTES as usize / 8).ok()).flatten();
-        self.state.room = made.map_or(Room::None, Room::Open);
+        if matches!(self.state.room, Room::Untried) {
+            // What the program may need of its budget is left to it.
+            let is_much = memory.book(Purpose::Comm, ROOM_SHARE * ROOM_BYTES).is_ok();
+            let made = is_much.then(|| memory.try_alloc::<u64>(ROOM_BYTES as usize / 8).ok()).flatten();
+            self.state.room = made.map_or(Room::Untried, Room::Open);
+        }
+    }
+}
+
+impl Group<'_> {
+    /// Something was decided about calls that might go through rooms: if not so, the room is given back. Nobody reads in it between calls.
+    pub(super) fn forgo_room(&self, algorithm: Algorithm) {
+        if algorithm != Algorithm::Flat {
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if matches!(state.room, Room::Open(_)) {
+                state.room = Room::Untried;
+            }
+        }
     }
 }

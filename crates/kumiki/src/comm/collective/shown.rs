@@ -1,4 +1,4 @@
-//! Flat: the members of a node show each other what they have, in their blocks, a half at a time.
+//! Flat: the members of a node show each other what they have, in their blocks, a half at a time; or what is long in rooms (`rooms.rs`).
 //!
 //! In a round each member writes to a half of its own block, all meet, and each reads what it wants of the others. The next round uses
 //! the other halves; when all have met in that, nobody reads the first ones any more. So a round is one meeting.
@@ -7,9 +7,10 @@
 //! seen that they are done with the turn before.
 
 use super::block::{ARRIVED_AT, HALF_HEAD_BYTES, TURN_AT};
+use super::direct::Circle;
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
-use super::rooms::ROOM_PIECE;
+use super::rooms::{Rooms, ROOM_PIECE};
 use super::{Talk, MERGED_BYTES};
 use crate::{Error, Rank, Result};
 use kumiki_mem::Span;
@@ -157,8 +158,13 @@ impl<'w> Talk<'_, 'w> {
             }
             at += step;
             if at >= most {
-                return Ok(());
+                break;
             }
+        }
+        match rooms {
+            None => Ok(()),
+            // Nobody reads in rooms any more.
+            Some(_) => self.meet(),
         }
     }
 
@@ -169,14 +175,21 @@ impl<'w> Talk<'_, 'w> {
             return Ok(());
         }
         let bytes = data.len();
-        if me == root {
-            return self.stream_long(bytes, data, &mut [], &|_, _| Ok((0..0, 0)));
-        }
-        self.stream_long(bytes, &[], data, &|index, total| match index == root {
+        let rooms = match self.rooms(bytes)? {
+            Rooms::Short => None,
+            Rooms::Open(rooms) => Some(rooms),
+            Rooms::None => return self.direct_broadcast(Circle::Near, root, data),
+        };
+        let wanted = |index: usize, total: usize| match index == root {
+            true if me == root => Ok((0..0, 0)),
             true if total != bytes => Err(differs(format!("the root has {total} bytes instead of {bytes}"))),
             true => Ok((0..bytes, 0)),
             false => Ok((0..0, 0)),
-        })
+        };
+        match me == root {
+            true => self.stream_through(rooms.as_deref(), data, &mut [], &wanted),
+            false => self.stream_through(rooms.as_deref(), &[], data, &wanted),
+        }
     }
 
     /// Combines elements of the members of the node, in their order: of so many of the first of them, for this member. Whoever wants none keeps

@@ -363,6 +363,8 @@ impl Group<'_> {
         let mut tuner = self.tuner();
         if is_last || tried.iter().filter(|is_tried| **is_tried).count() < 2 {
             tuner.table.insert(class, Entry::Decided { algorithm, slowest_ns });
+            drop(tuner);
+            self.forgo_room(algorithm);
             return Ok(Choice::of(algorithm));
         }
         if let Some(Entry::Trying { calls, tried: before, .. }) = tuner.table.get_mut(&class) {

@@ -80,7 +80,7 @@ impl Drop for Shown<'_> {
         if let Some(Prepared { block, links, booked, .. }) = self.prepared.take() {
             links.iter().for_each(|link| link.part(self.world.local()));
             let guests = links.iter().filter_map(Link::guest).collect();
-            self.world.retire(Retired { block, guests, booked });
+            self.world.retire(Retired { block, room: None, guests, booked });
         }
     }
 }

@@ -374,7 +374,7 @@ impl<T: Pod> Drop for Halo<'_, T> {
         self.links.part();
         let guests = self.links.guests();
         if let Some((block, booked)) = self.memory.take() {
-            world.retire(Retired { block, guests, booked });
+            world.retire(Retired { block, room: None, guests, booked });
         }
     }
 }

@@ -436,7 +436,7 @@ impl<'w, T: Pod> SparseExchange<'w, T> {
         let _ = area::close(local, block.address());
         let at = self.layout.guests();
         let guests = guests.into_iter().map(|(index, rank)| (at + u64::from(index), rank)).collect();
-        self.world.retire(Retired { block, guests, booked });
+        self.world.retire(Retired { block, room: None, guests, booked });
     }
 }
 
