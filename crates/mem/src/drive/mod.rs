@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `world.rs` | [`World`](crate::World): init, finalize, who is who, the ledger |
 //! | `issue.rs` | copies, atomics, completion, and the typed calls that wait for themselves |
+//! | `awaited.rs` | copies of memory whose owner waits for them |
 //! | `region.rs`, `vouched.rs` | memory that a program gives to all ranks, and takes back; and that of programs in other languages |
 //! | `cells.rs` | registered memory in the hands of its owner |
 //! | `call.rs` | calls: work that another rank does for us |
@@ -17,6 +18,7 @@
 //! | `accounts.rs`, `measure.rs` | what it all costs |
 
 pub(crate) mod accounts;
+mod awaited;
 pub(crate) mod barrier;
 pub(crate) mod call;
 pub(crate) mod cells;

@@ -217,6 +217,7 @@ struct State {
     calls: VecDeque<(Rank, Posted)>,
     /// The wide rings of this member.
     wide: Vec<wide::WideRing>,
+    /// Where it shows what is long and goes to all of its node.
     room: rooms::Room,
     scratch: Aligned,
     /// For what is combined.
@@ -336,7 +337,7 @@ impl<'w> Group<'w> {
         }
         let teams = [state.node_team.take(), state.team.take()].into_iter().flatten().collect();
         let guests = Talk { group: &self, state: &mut state, mark: 0, call: 0 }.guests();
-        let (wide, room) = (std::mem::take(&mut state.wide), std::mem::take(&mut state.room));
+        let (wide, room) = (std::mem::take(&mut state.wide), std::mem::take(&mut state.room).into_memory());
         drop(state);
         Remains { teams, memory, wide, room, guests, block }
     }
@@ -435,7 +436,7 @@ pub(crate) struct Remains {
     teams: Vec<Team>,
     memory: Option<(Region<u64>, Booking)>,
     wide: Vec<wide::WideRing>,
-    room: rooms::Room,
+    room: Option<Region<u64>>,
     guests: Vec<(u64, Rank)>,
     block: GlobalAddress,
 }
@@ -452,7 +453,6 @@ impl Remains {
         let Remains { teams, memory, wide, room, guests, block } = self;
         let _ = block::close(world.local(), block);
         drop(wide);
-        let room = room.into_memory();
         if let Some((block, booked)) = memory {
             world.retire(Retired { block, room, guests, booked });
         }
