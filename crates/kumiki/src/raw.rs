@@ -25,9 +25,10 @@ pub fn note<T>(world: &World, result: crate::Result<T>) -> crate::Result<T> {
 
 pub use kumiki_mem::{start_mpi, stop_mpi, variable};
 
-/// Messages out of memory that the binding vouches for, and requests of any kind.
+/// Messages out of memory, and into some, that the binding vouches for; and requests of any kind.
 pub mod messages {
-    use crate::comm::{MessageRequest, MessageSending, Messages, Tag};
+    use crate::comm::{MessageLanding, MessageRequest, MessageSending, Messages, Tag};
+    use crate::raw::Room;
     use crate::{Rank, Result, World};
     use kumiki_mem::Vouched;
 
@@ -43,6 +44,16 @@ pub mod messages {
         vouch: impl FnOnce() -> Result<Vouched>,
     ) -> Result<MessageSending<'w>> {
         messages.start_send_vouched(to, tag, message, vouch)
+    }
+
+    /// Begins to receive a message into memory that the caller vouches for.
+    pub fn start_receive<'w>(
+        messages: Messages<'w>,
+        from: Option<Rank>,
+        tag: Option<Tag>,
+        room: Box<dyn Room>,
+    ) -> Result<MessageLanding<'w>> {
+        messages.start_landing(from, tag, room)
     }
 
     /// Waits until a message is on its way. Whatever became of it, nobody reads its memory afterwards.

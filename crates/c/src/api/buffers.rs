@@ -9,7 +9,8 @@ pub(crate) fn is_in_place(memory: *const c_void) -> bool {
     memory as usize == usize::MAX
 }
 
-fn check(memory: *const c_void, bytes: usize, name: &str) -> Result<()> {
+/// Refuses what cannot be so many bytes of a program.
+pub(crate) fn check(memory: *const c_void, bytes: usize, name: &str) -> Result<()> {
     // That of WaitIO is 1.
     if is_in_place(memory) || memory as usize == 1 && bytes > 0 {
         return Err(misuse(format!("{name}: it cannot be KUMIKI_IN_PLACE (or that of WaitIO) here")));

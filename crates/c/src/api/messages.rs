@@ -1,13 +1,12 @@
 //! Messages between any two ranks, told apart by tags.
 
-use super::buffers::{readable, writable, Promised};
+use super::buffers::{check, readable, writable};
 use super::requests::{keep, prepare, tell, Asked, Ended, KumikiMessageInfo, KumikiRequest};
 use super::{edge, give, KumikiWorld};
+use crate::buffer::Buffer;
 use crate::guard::misuse;
 use crate::things::{self, Here};
-use kumiki::comm::{
-    MessageInfo, MessageOptions, MessageReceiving, MessageSending, MessageWay, Messages, Tag,
-};
+use kumiki::comm::{MessageInfo, MessageLanding, MessageOptions, MessageSending, MessageWay, Messages, Tag};
 use kumiki::raw::{self, messages};
 use kumiki::{Rank, Result, World};
 use std::ffi::{c_int, c_void};
@@ -174,48 +173,33 @@ pub unsafe extern "C" fn kumiki_message_start_send(
     })
 }
 
-/// A message that is waited for. It is copied when it is taken, so that nobody writes to memory of the program in between.
-struct Receiving {
-    receiving: MessageReceiving<'static, u8>,
-    into: Promised,
-}
-
-/// Copies a message to where the program wants it.
-fn deliver(world: &World, message: &kumiki::comm::Message<u8>, into: Promised) -> Ended {
-    let bytes = message.elements.len();
-    if bytes > into.len() {
-        let room = into.len();
-        return raw::note(world, Err(misuse(format!("a message of {bytes} bytes, and room for {room}"))));
-    }
-    // SAFETY: the program leaves the memory alone until the request has ended, as `kumiki_message_start_receive` demands.
-    unsafe { into.fill(&message.elements) };
-    Ok(KumikiMessageInfo { from: message.from, tag: message.tag, bytes })
-}
+/// A message that is waited for, and is written to memory of the program when it comes.
+struct Receiving(MessageLanding<'static>);
 
 impl Asked for Receiving {
     fn is_done(&mut self) -> bool {
-        self.receiving.is_done()
+        self.0.is_done()
     }
 
     fn name(&self) -> Option<messages::Name> {
-        Some(messages::name_of(&self.receiving))
+        Some(messages::name_of(&self.0))
     }
 
-    fn finish(self: Box<Self>, world: &World) -> Ended {
-        let Receiving { receiving, into } = *self;
-        deliver(world, &receiving.wait()?, into)
+    fn finish(self: Box<Self>, _: &World) -> Ended {
+        self.0.wait().map(KumikiMessageInfo::from)
     }
 
     fn can_cancel(&self) -> bool {
         true
     }
 
-    fn cancel(self: Box<Self>, world: &World) -> Result<Option<KumikiMessageInfo>> {
-        let Receiving { receiving, into } = *self;
-        receiving.cancel()?.map(|message| deliver(world, &message, into)).transpose()
+    fn cancel(self: Box<Self>, _: &World) -> Result<Option<KumikiMessageInfo>> {
+        Ok(self.0.cancel()?.map(KumikiMessageInfo::from))
     }
 
-    fn give_up(self: Box<Self>, _: &World) {}
+    fn give_up(self: Box<Self>, _: &World) {
+        // Dropping it waits where the message is just being written.
+    }
 }
 
 /// Begins to receive a message.
@@ -236,13 +220,16 @@ pub unsafe extern "C" fn kumiki_message_start_receive(
     edge(|| {
         // SAFETY: as the caller promises.
         unsafe { prepare(request) }?;
-        let (wanted, into) = (Wanted::new(from, tag), Promised::new(into, room, "into")?);
+        let wanted = Wanted::new(from, tag);
+        check(into, room, "into")?;
         let start = |here: &Here<'_>| {
+            // SAFETY: the program leaves the memory alone until the request has ended, or the world.
+            let room = Box::new(unsafe { Buffer::new(into.cast(), room) });
             // SAFETY: what borrows the world is kept.
             let messages = unsafe { lasting(here, context) };
-            let receiving = messages.start_receive(wanted.from, wanted.tag)?;
+            let receiving = messages::start_receive(messages, wanted.from, wanted.tag, room)?;
             // SAFETY: as the caller promises.
-            unsafe { keep(here, request, Receiving { receiving, into }) };
+            unsafe { keep(here, request, Receiving(receiving)) };
             Ok(())
         };
         // SAFETY: as the caller promises.

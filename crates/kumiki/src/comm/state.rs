@@ -7,7 +7,7 @@ use super::door;
 use super::ends::{Basket, Done, Fetch, Load, Now, ReceiveEnd, Results, Room, SendEnd};
 use super::left::Left;
 use super::lobby::Lobby;
-use super::message::{Glance, Post};
+use super::message::{Fetch as MessageFetch, Glance, Post};
 use crate::{Error, GlobalAddress, GlobalPtr, Purpose, Rank, Result, Wait, World};
 use kumiki_mem::Activity;
 use std::collections::{BTreeMap, HashSet};
@@ -490,10 +490,13 @@ impl World {
             if inner.done.contains_key(&request.number) {
                 return Some(true);
             }
-            if let Some(mut fetch) = inner.post.next_fetch() {
+            let mut next = inner.post.next_fetches(self);
+            if !next.is_empty() {
                 drop(inner);
-                let fetched = fetch.run(self);
-                self.comm().with_post(|post| post.fetched(fetch, fetched));
+                let fetched = MessageFetch::run_all(&mut next, self);
+                self.comm().with_post(|post| {
+                    next.into_iter().zip(fetched).for_each(|(fetch, fetched)| post.fetched(fetch, fetched));
+                });
                 // Another thread may wait for it.
                 self.memory.wake_own();
                 continue;

@@ -4,12 +4,12 @@ use super::bytes::Bytes;
 use super::incoming::{Lane, Stage, Step};
 use super::matching::Envelope;
 use super::outgoing::perhaps_done;
-use super::post::{Body, Kept, Post, Way};
+use super::post::{Body, Kept, Post, Wanted, Way};
 use super::record::{Note, Record, LENT_BYTES};
 use super::ring::{self, free_up_to, Reading, Ring, FRAME_BYTES};
 use super::{
-    MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR, MOST_KEPT, WIDE_FAR,
-    WIDE_NEAR,
+    Delivery, MessageOptions, MessageWay, Place, LONGEST_FAR, LONGEST_MAILED, LONGEST_NEAR, MOST_KEPT,
+    WIDE_FAR, WIDE_NEAR,
 };
 use crate::{Error, Purpose, Rank, Result, World};
 
@@ -107,6 +107,13 @@ impl Post {
             self.blocked = Some(error);
             return Ok(false);
         }
+        // Only when it leaves the mailbox: one that stays there is looked at again.
+        let is_hungry = way == Way::Mailbox && record.hungry;
+        if self.land(&envelope, record, reading)? {
+            self.give_back(source, way, is_hungry);
+            self.has_come(world, &envelope);
+            return Ok(true);
+        }
         let body = match record.note {
             Note::Lent { place, number, .. } => {
                 let mut registration = [0; LENT_BYTES as usize];
@@ -128,8 +135,6 @@ impl Post {
                 Body::Here(bytes)
             }
         };
-        // Only when it leaves the mailbox: one that stays there is looked at again.
-        let is_hungry = way == Way::Mailbox && record.hungry;
         if let Some(wanted) = self.matching.arrive(&envelope) {
             self.give_back(source, way, is_hungry);
             self.hand_over(wanted, envelope, body);
@@ -140,12 +145,36 @@ impl Post {
         } else if is_hungry {
             self.incoming.note_hungry(source);
         }
-        self.traffic.received += 1;
-        self.traffic.received_bytes += envelope.bytes;
         if matches!(record.note, Note::Lent { .. }) {
             self.count_lent(world, &envelope);
         }
-        self.count(world, source);
+        self.has_come(world, &envelope);
+        Ok(true)
+    }
+
+    /// Counts a message that has come.
+    fn has_come(&mut self, world: &World, envelope: &Envelope) {
+        self.traffic.received += 1;
+        self.traffic.received_bytes += envelope.bytes;
+        self.count(world, envelope.source);
+    }
+
+    /// A short message goes at once to the memory that the program has given for it, if it has, and there is enough of it.
+    fn land(&mut self, envelope: &Envelope, record: &Record, reading: &Reading<'_>) -> Result<bool> {
+        if self.rooms.is_empty() || !matches!(record.note, Note::Short { .. }) {
+            return Ok(false);
+        }
+        let first = self.matching.first_for(envelope).map(Wanted::request);
+        let Some(request) = first.filter(|request| !self.forgotten.contains(request)) else {
+            return Ok(false);
+        };
+        let into =
+            self.rooms.get_mut(&request).and_then(|room| room.bytes().get_mut(..envelope.bytes as usize));
+        let Some(into) = into else { return Ok(false) };
+        reading.body(record, into)?;
+        self.matching.arrive(envelope);
+        self.take_room(request);
+        self.done.insert(request, Ok(Some(Delivery::Landed { envelope: *envelope })));
         Ok(true)
     }
 

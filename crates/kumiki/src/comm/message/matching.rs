@@ -69,9 +69,14 @@ impl<R, M> Matching<R, M> {
         true
     }
 
-    /// Whether a receive is posted that a message which arrives would go to.
+    /// The receive that a message which arrives would [go to](Self::arrive).
+    pub(crate) fn first_for(&self, envelope: &Envelope) -> Option<&R> {
+        self.posted.iter().find(|(selector, _)| selector.fits(envelope)).map(|(_, receive)| receive)
+    }
+
+    /// Whether there is one.
     pub(crate) fn is_wanted(&self, envelope: &Envelope) -> bool {
-        self.posted.iter().any(|(selector, _)| selector.fits(envelope))
+        self.first_for(envelope).is_some()
     }
 
     /// Keeps a message that [nobody has asked for](Self::arrive).

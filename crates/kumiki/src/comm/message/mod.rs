@@ -61,7 +61,7 @@ pub use handles::{MessageReceiving, MessageRequest, MessageSending};
 pub use landing::MessageLanding;
 pub(crate) use lying::{Came, Lying, SHORT_BYTES};
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
-pub(crate) use post::Post;
+pub(crate) use post::{Fetch, Post};
 pub(super) use ring::closed;
 pub(crate) use vouched::Name;
 

@@ -15,7 +15,7 @@ use crate::comm::spares::Spares;
 use crate::{Error, GlobalAddress, Purpose, Rank, Result, World};
 use kumiki_mem::{Booking, Traffic};
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 /// Bytes of the tables for a message that nobody has asked for, and for a message that is lent.
 pub(super) const KEPT_BYTES: u64 = 128;
@@ -134,7 +134,35 @@ impl Fetch {
             None => world.memory.get_vec_awaited(place, bytes as u64).map(Some),
         }
     }
+
+    /// Fetches some: what [`run`](Self::run) gives for each. Those of another node are under way together, so that the line between is not empty
+    /// between two.
+    pub(crate) fn run_all(fetches: &mut [Fetch], world: &World) -> Vec<Result<Option<Vec<u8>>>> {
+        let together = match fetches {
+            [_] => false,
+            _ => {
+                let begun = world.memory.scope(|scope| {
+                    let rooms = fetches.iter_mut().filter_map(|fetch| {
+                        let bytes = fetch.envelope.bytes as usize;
+                        fetch.room.as_mut().map(|room| (fetch.place.ptr(), &mut room.bytes()[..bytes]))
+                    });
+                    rooms.into_iter().try_for_each(|(place, room)| scope.get(place, room))
+                });
+                begun.is_ok()
+            }
+        };
+        // If one has failed each is asked for by itself: then it is known which.
+        fetches.iter_mut().map(|fetch| if together { Ok(None) } else { fetch.run(world) }).collect()
+    }
+
+    /// Whether it may be fetched together with others: that of another node, into memory of the program.
+    fn is_shared(&self, world: &World) -> bool {
+        self.room.is_some() && !world.local().is_near(self.envelope.source)
+    }
 }
+
+/// Messages of another node are fetched together until they have so many bytes.
+const MOST_TOGETHER: u64 = 4 << 20;
 
 /// What of the messages somebody outside sees: while it is the same nothing is told. The moves, receives, messages that are kept, and those that are lent.
 type Shown = (u64, usize, usize, usize);
@@ -152,7 +180,8 @@ pub(crate) struct Post {
     pub(super) done: Results,
     /// Requests that nobody will ask for.
     pub(super) forgotten: HashSet<u64>,
-    pub(super) fetches: Vec<Fetch>,
+    /// In the order in which they are to be fetched.
+    pub(super) fetches: VecDeque<Fetch>,
     pub(super) spares: Spares,
     /// Requests whose message somebody is fetching.
     pub(super) under_way: Vec<u64>,
@@ -278,10 +307,21 @@ impl Post {
         self.moves
     }
 
-    pub(crate) fn next_fetch(&mut self) -> Option<Fetch> {
-        let fetch = self.fetches.pop()?;
-        self.under_way.push(fetch.request);
-        Some(fetch)
+    /// What is to be fetched next: one, or some that go together.
+    pub(crate) fn next_fetches(&mut self, world: &World) -> Vec<Fetch> {
+        let mut next: Vec<Fetch> = self.fetches.pop_front().into_iter().collect();
+        let mut bytes = 0;
+        while let Some(last) = next.last().filter(|last| last.is_shared(world)) {
+            bytes += last.envelope.bytes;
+            let goes_on =
+                bytes < MOST_TOGETHER && self.fetches.front().is_some_and(|fetch| fetch.is_shared(world));
+            if !goes_on {
+                break;
+            }
+            next.extend(self.fetches.pop_front());
+        }
+        self.under_way.extend(next.iter().map(|fetch| fetch.request));
+        next
     }
 
     /// Whether somebody fetches the message of a request.

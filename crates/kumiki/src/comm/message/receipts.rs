@@ -7,6 +7,7 @@ use super::record::Note;
 use super::Delivery;
 use crate::comm::ends::Room;
 use crate::{Error, Rank, Result};
+use std::collections::VecDeque;
 
 /// Buffers for short messages that are kept for the next ones, and the longest of them.
 const SPARE_BUFFERS: usize = 4;
@@ -96,8 +97,10 @@ impl Post {
                 self.forgotten.insert(request);
                 // What nobody has begun to fetch nobody shall: its memory is the program's again.
                 if let Some(at) = self.fetches.iter().position(|fetch| fetch.request == request) {
-                    let fetch = self.fetches.swap_remove(at);
-                    self.fetched(fetch, Err(Error::Closed("nobody waits for it".into())));
+                    let fetch = self.fetches.remove(at);
+                    fetch.into_iter().for_each(|fetch| {
+                        self.fetched(fetch, Err(Error::Closed("nobody waits for it".into())))
+                    });
                 }
             }
         }
@@ -130,7 +133,7 @@ impl Post {
         let (given, others) =
             std::mem::take(&mut self.fetches).into_iter().partition(|fetch| fetch.room.is_some());
         self.fetches = others;
-        let given: Vec<Fetch> = given;
+        let given: VecDeque<Fetch> = given;
         given.into_iter().for_each(|fetch| self.fetched(fetch, Err(ended())));
     }
 
@@ -181,7 +184,7 @@ impl Post {
             },
             Body::Lent(place, number) if fetches => Delivery::Lent { envelope, place, number },
             Body::Lent(place, number) => {
-                return self.fetches.push(Fetch { request, envelope, place, number, room });
+                return self.fetches.push_back(Fetch { request, envelope, place, number, room });
             }
         };
         self.done.insert(request, Ok(Some(delivery)));
