@@ -69,6 +69,79 @@ fn several(stage: &Stage, messages: Messages<'_>, next: u32, last: u32) {
     assert!(matches!(wrong, Err(Error::Misuse(_))), "{wrong:?}");
 }
 
+/// Messages out of borrowed memory, and into such: all ranks send to all others, in all lengths at once, and receive in another order.
+pub(crate) fn scoped(stage: &Stage) {
+    let (me, ranks) = (stage.me(), stage.ranks());
+    let messages = stage.world.messages();
+    for turn in 0..3u64 {
+        let lengths = || LENGTHS.into_iter().enumerate();
+        let of =
+            |from: u32, to: u32, number: usize| u64::from(to) * 100 + u64::from(from) + 1000 * number as u64;
+        let sent: Vec<Vec<Vec<u64>>> = (0..ranks)
+            .map(|to| {
+                lengths().map(|(number, length)| message(me, turn + of(me, to, number), length)).collect()
+            })
+            .collect();
+        let mut came: Vec<Vec<Vec<u64>>> =
+            (0..ranks).map(|_| LENGTHS.into_iter().map(|length| vec![0; length]).collect()).collect();
+        let receives = came.iter_mut().enumerate().rev();
+        messages
+            .scope(|scope| {
+                for (to, all) in (0..).zip(&sent) {
+                    for (number, one) in (0..).zip(all) {
+                        scope.send(to, number, one)?;
+                    }
+                }
+                for (from, all) in receives {
+                    for (number, one) in all.iter_mut().enumerate().rev() {
+                        scope.receive_into(one, from as u32, number as u64)?;
+                    }
+                }
+                Ok(())
+            })
+            .expect("scope");
+        for (from, all) in (0..).zip(&came) {
+            for (number, length) in lengths() {
+                let right = message(from, turn + of(from, me, number), length);
+                assert_eq!(all[number], right, "{length} words of rank {from}");
+            }
+        }
+    }
+    stage.sync();
+    given_up(stage, messages);
+    stage.sync();
+}
+
+/// What a scope has begun is given up if it fails, and the memory is the program's again; a message of another length is an error.
+fn given_up(stage: &Stage, messages: Messages<'_>) {
+    let (me, ranks) = (stage.me(), stage.ranks());
+    let (next, last) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+    let (long, mut place) = (vec![u64::from(me); 100_000], vec![0u64; 100_000]);
+    let failed = messages.scope(|scope| {
+        scope.receive_into(&mut place[..], last, 900)?;
+        scope.send(ranks, 900, &long)
+    });
+    assert!(matches!(failed, Err(Error::Misuse(_))), "{failed:?}");
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        messages.scope(|scope| -> kumiki::Result<()> {
+            scope.receive_into(&mut place[..], last, 900)?;
+            std::panic::resume_unwind(Box::new("given up"));
+        })
+    }));
+    assert!(panicked.is_err());
+    place.fill(7);
+    stage.sync();
+    let sending = messages.start_send(next, 900, long).expect("start_send");
+    assert_eq!(place, vec![7; 100_000]);
+    let mut short = vec![0u64; 99_999];
+    let refused = messages.scope(|scope| scope.receive_into(&mut short[..], last, 900));
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+    sending.wait().expect("wait");
+    messages.send(next, 901, &[1u64, 2]).expect("send");
+    let refused = messages.scope(|scope| scope.receive_into(&mut place[..3], last, 901));
+    assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+}
+
 struct Random(u64);
 
 impl Random {

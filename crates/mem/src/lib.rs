@@ -20,6 +20,7 @@ mod plain;
 pub use drive::accounts::Booking;
 pub use drive::call::{Call, Posted};
 pub use drive::cells::Celled;
+pub use drive::loans::Loan;
 pub use drive::pending::{Completion, Pending, Scope};
 pub use drive::region::{Lent, Region, RegionKey, Registered};
 pub use drive::team::Team;

@@ -62,8 +62,8 @@ pub use collective::{
 pub use halo::{Halo, HaloOptions};
 pub use kumiki_mem::Located;
 pub use message::{
-    Message, MessageInfo, MessageLanding, MessageOptions, MessageReceiving, MessageRequest, MessageSending,
-    MessageWay, Messages, Tag,
+    Message, MessageInfo, MessageLanding, MessageOptions, MessageReceiving, MessageRequest, MessageScope,
+    MessageSending, MessageWay, Messages, Tag,
 };
 pub use relay::{Relay, RelayOptions};
 pub use segment_ends::{SegmentDestination, SegmentSource};

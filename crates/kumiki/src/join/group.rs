@@ -1,7 +1,9 @@
 //! Some processes of joined programs, their messages and their collectives.
 
 use super::Join;
-use crate::comm::{Group, GroupOptions, MessageInfo, MessageReceiving, MessageSending, Messages, Tag};
+use crate::comm::{
+    Group, GroupOptions, MessageInfo, MessageReceiving, MessageScope, MessageSending, Messages, Tag,
+};
 use crate::{Error, Members, Pod, Rank, Result, Team};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -185,6 +187,11 @@ impl<'j> JoinGroup<'j> {
     /// Begins to receive the next message of a member with a tag that nobody waits for yet.
     pub fn start_receive<T: Pod>(&self, from: Rank, tag: Tag) -> Result<MessageReceiving<'j, T>> {
         self.messages().start_receive(self.peer(from)?, tag)
+    }
+
+    /// Begins messages out of memory that is borrowed, and into such, and waits until all are done: as [`Messages::scope`], with members instead of ranks.
+    pub fn scope<'env, R>(&'env self, work: impl FnOnce(&MessageScope<'_, 'env>) -> Result<R>) -> Result<R> {
+        self.messages().scope_of(|member| self.peer(member), work)
     }
 
     /// Waits until a message has come, and leaves it where it is: its bytes.

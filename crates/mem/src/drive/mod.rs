@@ -13,6 +13,7 @@
 //! | `transports.rs` | who is reached by which transport; the engine and what moves its messages, together |
 //! | `wait.rs`, `pace.rs`, `patience.rs`, `naps.rs`, `service.rs` | threads that wait, how time passes for them, how long they spin, how they sleep, and the one that serves when none waits |
 //! | `pending.rs` | puts and gets of memory that is owned or borrowed meanwhile, and futures |
+//! | `loans.rs` | memory that a scope lends by address |
 //! | `section.rs` | copies of shapes, and puts with a signal |
 //! | `word.rs` | waiting for a word of one's own memory |
 //! | `accounts.rs`, `measure.rs` | what it all costs |
@@ -24,6 +25,7 @@ pub(crate) mod call;
 pub(crate) mod cells;
 pub(crate) mod errand;
 pub(crate) mod issue;
+pub(crate) mod loans;
 pub(crate) mod measure;
 pub(crate) mod naps;
 mod pace;

@@ -6,6 +6,7 @@
 //! its methods gave. An operation that is taken from the table, with the engine held, touches its memory no more.
 
 use crate::drive::issue::{Launched, Number};
+use crate::drive::loans::Loans;
 use crate::drive::world::World;
 use crate::drive::Drive;
 use crate::engine::operations::{Action, Handle, Side};
@@ -60,9 +61,10 @@ enum Stage {
 
 /// Where puts and gets of borrowed memory are begun; from [`World::scope`]. When that returns all of them have ended.
 pub struct Scope<'scope, 'env: 'scope> {
-    world: &'scope World,
+    pub(super) world: &'scope World,
     /// What is under way.
     begun: Mutex<Vec<u64>>,
+    pub(super) loans: Loans,
     // As the scope of threads of the standard library: neither lifetime may shrink.
     _scope: PhantomData<&'scope mut &'scope ()>,
     _env: PhantomData<&'env mut &'env ()>,
@@ -267,6 +269,7 @@ impl Drop for Ending<'_, '_, '_> {
         // Nothing is left after the end of a scope; of one that unwinds nobody asks how it ended.
         let begun = std::mem::take(&mut *self.0.begun.lock().unwrap_or_else(PoisonError::into_inner));
         begun.into_iter().for_each(|id| give_up(self.0.world.core(), id));
+        self.0.loans.wait();
     }
 }
 
@@ -322,7 +325,8 @@ impl World {
         &self,
         work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
     ) -> Result<R> {
-        let scope = Scope { world: self, begun: Mutex::default(), _scope: PhantomData, _env: PhantomData };
+        let (begun, loans) = (Mutex::default(), Loans::default());
+        let scope = Scope { world: self, begun, loans, _scope: PhantomData, _env: PhantomData };
         let ending = Ending(&scope);
         let worked = work(&scope);
         let ended = ending.wait();

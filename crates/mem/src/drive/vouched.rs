@@ -1,5 +1,6 @@
 //! Memory of a program in another language that others read for a while: whoever gives it vouches for it.
 
+use crate::drive::loans::Token;
 use crate::drive::world::World;
 use crate::drive::Drive;
 use crate::node::address::GlobalPtr;
@@ -14,6 +15,8 @@ pub struct Vouched {
     world: Arc<Drive>,
     granted: Granted,
     bytes: usize,
+    /// Of the scope that has lent it, if one has: that waits until this is gone.
+    _lent: Option<Token>,
 }
 
 impl std::fmt::Debug for Vouched {
@@ -23,6 +26,13 @@ impl std::fmt::Debug for Vouched {
 }
 
 impl Vouched {
+    /// What a scope waits for.
+    pub(super) fn with(self, token: Token) -> Vouched {
+        let mut vouched = self;
+        vouched._lent = Some(token);
+        vouched
+    }
+
     /// A pointer to the first byte, for any rank.
     pub fn ptr(&self) -> GlobalPtr<u8> {
         GlobalPtr::new(self.granted.address, self.granted.registration)
@@ -73,6 +83,6 @@ impl World {
     pub unsafe fn vouch(&self, pointer: *const u8, bytes: usize) -> Result<Vouched> {
         self.note(self.serve_private())?;
         let granted = self.note(self.core().register(pointer.cast_mut(), bytes as u64, Kind::ReadOnly, 0))?;
-        Ok(Vouched { world: self.core().clone(), granted, bytes })
+        Ok(Vouched { world: self.core().clone(), granted, bytes, _lent: None })
     }
 }

@@ -37,6 +37,10 @@ enum Ends<'w> {
 
 /// The tag of messages.
 const TAG: u64 = 7;
+/// Longer messages are begun together.
+const SHORT_WORDS: usize = 128;
+/// The memory that messages come from, and go to, where they are in places of their own.
+const KEEP_BYTES: u64 = 16 << 20;
 
 impl Ends<'_> {
     fn send(&self, message: &[u64]) -> Done<()> {
@@ -54,6 +58,34 @@ impl Ends<'_> {
             Ends::Channels(ends) => ends.1.receive_into(into).map(drop).map_err(text),
             Ends::Messages(messages, peer) => messages.receive_into(into, *peer, TAG).map(drop).map_err(text),
             Ends::Joined(all, peer) => all.receive_into(into, *peer, TAG).map(drop).map_err(text),
+        }
+    }
+
+    /// Sends messages of so many words: long ones at the same time, where there is a call for that.
+    fn send_some(&self, messages: &[u64], words: usize) -> Done<()> {
+        let mut parts = messages.chunks_exact(words);
+        match self {
+            Ends::Messages(ends, peer) if words > SHORT_WORDS => {
+                ends.scope(|scope| parts.try_for_each(|part| scope.send(*peer, TAG, part))).map_err(text)
+            }
+            Ends::Joined(all, peer) if words > SHORT_WORDS => {
+                all.scope(|scope| parts.try_for_each(|part| scope.send(*peer, TAG, part))).map_err(text)
+            }
+            _ => parts.try_for_each(|part| self.send(part)),
+        }
+    }
+
+    /// Receives such messages.
+    fn receive_some(&self, memory: &mut [u64], words: usize) -> Done<()> {
+        let mut parts = memory.chunks_exact_mut(words);
+        match self {
+            Ends::Messages(ends, peer) if words > SHORT_WORDS => ends
+                .scope(|scope| parts.try_for_each(|part| scope.receive_into(part, *peer, TAG)))
+                .map_err(text),
+            Ends::Joined(all, peer) if words > SHORT_WORDS => all
+                .scope(|scope| parts.try_for_each(|part| scope.receive_into(part, *peer, TAG)))
+                .map_err(text),
+            _ => parts.try_for_each(|part| self.receive(part)),
         }
     }
 
@@ -225,20 +257,22 @@ impl<'a> Comm<'a> {
         let is_first = self.world.rank() == 0;
         let slot_bytes = bytes.min(64 << 10) as usize;
         let ends = self.ends(way, Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
-        let message = vec![1u64; bytes as usize / 8];
-        let mut place = vec![0u64; bytes as usize / 8];
+        // Each from a place of its own, and to one, as with MPI: while they have no more memory than this.
+        let (words, places) = (bytes as usize / 8, (KEEP_BYTES / bytes).clamp(1, flying) as usize);
+        let (messages, mut memory) = (vec![1u64; words * places], vec![0u64; words * places]);
         let times = self.together(request, |count| {
             let mut left = count;
             while left > 0 {
                 let now = left.min(flying);
-                for _ in 0..now {
+                for begun in (0..now as usize).step_by(places) {
+                    let some = words * places.min(now as usize - begun);
                     match is_first {
-                        true => ends.send(black_box(&message))?,
-                        false => ends.receive(black_box(&mut place))?,
+                        true => ends.send_some(black_box(&messages[..some]), words)?,
+                        false => ends.receive_some(black_box(&mut memory[..some]), words)?,
                     }
                 }
                 match is_first {
-                    true => ends.receive(&mut place)?,
+                    true => ends.receive(&mut memory[..words])?,
                     false => ends.send(&[now])?,
                 }
                 left -= now;

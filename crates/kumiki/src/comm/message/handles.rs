@@ -97,6 +97,11 @@ impl MessageSending<'_> {
         self.ticket.as_ref().is_none_or(waits)
     }
 
+    /// Whether it was on its way at once.
+    pub(super) fn is_gone(&self) -> bool {
+        self.ticket.is_none()
+    }
+
     /// To whom it goes, and its request; none if it is on its way.
     pub(crate) fn whither(&self) -> Option<(Rank, Option<u64>)> {
         self.ticket.as_ref().map(|ticket| (self.to, Some(ticket.request)))

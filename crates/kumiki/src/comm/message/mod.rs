@@ -24,6 +24,7 @@
 //! | `glance.rs` | the short way of a message to whoever waits for it |
 //! | `requests.rs`, `results.rs` | asking for messages, waiting for them, and what has come of that |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
+//! | `scope.rs` | and out of, and into, memory that they lend |
 //! | `vouched.rs`, `landing.rs` | and as bindings do |
 //! | `lying.rs` | those that are read where they lie |
 
@@ -52,6 +53,7 @@ mod results;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
+mod scope;
 #[cfg(test)]
 mod tests;
 mod vouched;
@@ -63,6 +65,7 @@ pub(crate) use lying::{Came, Lying, SHORT_BYTES};
 pub use messages::{Message, MessageInfo, MessageOptions, MessageWay, Messages, Tag};
 pub(crate) use post::{Fetch, Post};
 pub(super) use ring::closed;
+pub use scope::MessageScope;
 pub(crate) use vouched::Name;
 
 use super::{LANE, LANE_LETTER, MAIL};
