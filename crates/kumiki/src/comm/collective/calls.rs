@@ -3,7 +3,7 @@
 use super::direct::Circle;
 use super::lanes::differs;
 use super::operation::{merge, Operation, Reduction};
-use super::rooms::Rooms;
+use super::rooms::{goes_in_rooms, Rooms};
 use super::Algorithm::{self, Direct, Doubling, Flat, Halving, Levels, Ring, Tree};
 use super::{mix, Group, Talk, LONG_BYTES};
 use crate::{Error, Pod, Purpose, Rank, Result};
@@ -46,6 +46,10 @@ impl<'w> Group<'w> {
         let bytes = size_of_val(data);
         // Between nodes all would read from the one that the root is on.
         let candidates: &[Algorithm] = match (bytes >= LONG_BYTES, self.nodes == 1) {
+            // Where each has a core, too, all read what is in a room sooner than what is in the memory of one.
+            (true, true) if goes_in_rooms(self.count.into(), self.layout.half, bytes as u64) => {
+                &[Flat, Direct, Ring, Tree]
+            }
             (true, true) => &[Direct, Flat, Ring, Tree],
             (true, false) => &[Levels, Tree, Ring, Direct],
             (false, _) => &[Flat, Levels, Tree, Ring, Direct],
