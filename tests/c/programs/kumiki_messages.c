@@ -104,9 +104,9 @@ static void probes_and_contexts(void)
     OK(kumiki_request_free(&receiving));
     OK(kumiki_sync(world));
     OK(kumiki_message_start_send(world, 5, next, 79, &number, 8, &sending));
+    got = ~(uint64_t)0;
     OK(kumiki_message_start_receive(world, 5, last, 79, &got, 8, &receiving));
     OK(kumiki_sync(world));
-    got = ~(uint64_t)0;
     OK(kumiki_request_cancel(&receiving, &cancelled, &info));
     if (cancelled)
         OK(kumiki_message_receive(world, 5, last, 79, &got, 8, &info));

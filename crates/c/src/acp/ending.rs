@@ -37,16 +37,19 @@ extern "C" fn finalize_at_exit(code: c_int, process: *mut c_void) {
         return;
     }
     edge("the end of the process", (), || {
+        // What `main` had on its stack is gone: what was to be received there is dropped, before anything goes on.
+        let _ = WORLD.with(|world| {
+            kumiki::raw::channels::abandon_receives(world);
+            Ok(())
+        });
         let ended = WORLD.replace(|world| {
             // What was printed must not wait for the others: they may fail, and this process end with them.
             flush_output();
             complain("the process ends without acp_finalize, which is called now");
-            // What `main` had on its stack is gone. Where it was, this very call keeps its own: others must not write there.
+            // Where that was, this very call keeps its own: others must not write there.
             if let Some(Err(error)) = main_stack().map(|stack| WORLD.retire(&world, &stack)) {
                 complain(&format!("the end of the process: {error}"));
             }
-            // Nor may the library: what was to be received there is dropped.
-            kumiki::raw::channels::abandon_receives(&world);
             channels::finish(&world);
             world.finalize().map(|()| None)
         });

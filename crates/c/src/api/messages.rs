@@ -198,7 +198,7 @@ impl Asked for Receiving {
     }
 
     fn give_up(self: Box<Self>, _: &World) {
-        // Dropping it waits where the message is just being written.
+        // Dropping it has nothing go on, and waits where the message is just being written.
     }
 }
 

@@ -57,6 +57,26 @@ fn messages_of_two_groups_never_meet_and_those_of_one_come_in_their_order() {
 }
 
 #[test]
+fn messages_of_a_scope_go_to_members() {
+    on_blocks(&[2, 2], |join| {
+        let group = join.group(1, vec![3, 0, 2])?;
+        let (mine, mut came) = (vec![join.world().rank(); 50_000], vec![0; 50_000]);
+        let Some(me) = group.rank() else {
+            let refused = group.scope(|scope| scope.send(0, 1, &mine));
+            assert!(matches!(refused, Err(Error::Misuse(_))), "{refused:?}");
+            return Ok(());
+        };
+        let (next, last) = ((me + 1) % 3, (me + 2) % 3);
+        group.scope(|scope| {
+            scope.send(next, 1, &mine)?;
+            scope.receive_into(&mut came, last, 1)
+        })?;
+        assert_eq!(came, vec![[3, 0, 2][last as usize]; 50_000]);
+        Ok(())
+    });
+}
+
+#[test]
 fn members_of_several_blocks_have_collectives_of_their_own() {
     on_blocks(&[3, 1, 4], |join| {
         let all = join.universe()?;

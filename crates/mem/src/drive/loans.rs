@@ -4,6 +4,7 @@
 use crate::drive::pending::Scope;
 use crate::drive::vouched::Vouched;
 use crate::Result;
+use kumiki_net::os::process;
 use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,8 @@ impl Loans {
 
     /// Waits until all that was lent has come back: nobody touches that memory afterwards.
     pub(super) fn wait(&self) {
-        while Arc::strong_count(&self.0) > 1 {
+        // In a child that this process has forked the threads are not there that may have one.
+        while Arc::strong_count(&self.0) > 1 && !process::is_forked_child() {
             std::thread::sleep(NAP);
         }
         // What the others wrote before they let go is seen: dropping a token is a release.
@@ -53,13 +55,13 @@ impl Loan {
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Lends memory to be written by this process, at any time before the scope ends.
+    /// Lends memory to be written by this process, at any time before the scope ends: what this gives must be dropped, and not be what the scope gives.
     #[doc(hidden)]
     pub fn lend_to_write(&'scope self, memory: &'scope mut [u8]) -> Loan {
         Loan { start: memory.as_mut_ptr(), bytes: memory.len(), _token: self.loans.token() }
     }
 
-    /// Registers memory to be read by all ranks until what this gives is dropped: before the scope ends.
+    /// Registers memory to be read by all ranks until what this gives is dropped: before the scope ends, as above.
     #[doc(hidden)]
     pub fn lend_to_read(&'scope self, memory: &'scope [u8]) -> Result<Vouched> {
         // SAFETY: the memory is borrowed until the scope ends, which waits for the token that is dropped behind the registration.

@@ -258,6 +258,7 @@ impl<'a> Comm<'a> {
         let slot_bytes = bytes.min(64 << 10) as usize;
         let ends = self.ends(way, Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
         // Each from a place of its own, and to one, as with MPI: while they have no more memory than this.
+        let bytes = bytes.max(8);
         let (words, places) = (bytes as usize / 8, (KEEP_BYTES / bytes).clamp(1, flying) as usize);
         let (messages, mut memory) = (vec![1u64; words * places], vec![0u64; words * places]);
         let times = self.together(request, |count| {

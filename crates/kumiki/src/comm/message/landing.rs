@@ -3,13 +3,13 @@
 use super::handles::{sealed, Ticket};
 use super::{Delivery, MessageInfo, MessageRequest, Messages, Tag};
 use crate::comm::ends::Room;
-use crate::{Error, Rank, Result};
+use crate::{Error, Rank, Result, World};
 use kumiki_mem::Activity;
 use std::time::Duration;
 
 /// A message that is waited for, and is written to memory that was given for it as soon as it comes.
 ///
-/// Dropping it gives it up, and waits where the message is just being written: that memory is nobody else's before.
+/// Dropping it gives it up: a message that it has got already is lost. It waits where the message is just being written: that memory is nobody else's before.
 #[derive(Debug)]
 #[must_use = "a receive that is dropped is given up"]
 pub struct MessageLanding<'w> {
@@ -63,9 +63,8 @@ fn end(ticket: Ticket<'_>, from: Option<Rank>) -> Result<MessageInfo> {
     let world = ticket.world;
     let request = ticket.request;
     let delivery = world.wait_message(Activity::Receive, request, from);
-    // After an error another thread may be fetching it all the same. It fails, too.
-    while delivery.is_err() && world.comm().with_post(|post| post.is_under_way(request)) {
-        std::thread::sleep(Duration::from_micros(50));
+    if delivery.is_err() {
+        await_fetch(world, request);
     }
     match ticket.end(delivery)? {
         Some(Delivery::Landed { envelope }) => Ok(envelope.into()),
@@ -73,14 +72,20 @@ fn end(ticket: Ticket<'_>, from: Option<Rank>) -> Result<MessageInfo> {
     }
 }
 
+/// Another thread may be fetching it all the same. It fails, too, or is done soon; in a child that this process has forked it is not there.
+fn await_fetch(world: &World, request: u64) {
+    while !kumiki_mem::is_forked_child() && world.comm().with_post(|post| post.is_under_way(request)) {
+        std::thread::sleep(Duration::from_micros(50));
+    }
+}
+
 impl Drop for MessageLanding<'_> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
-        if !ticket.world.cancel_message(ticket.request) {
-            let _ = end(ticket, self.from);
-        } else {
-            std::mem::forget(ticket);
-        }
+        let (world, request) = (ticket.world, ticket.request);
+        // Nothing goes on for it: what has come stays for the next one, if nobody has looked at it.
+        drop(ticket);
+        await_fetch(world, request);
     }
 }
 

@@ -161,8 +161,10 @@ impl Fetch {
     }
 }
 
-/// Messages of another node are fetched together until they have so many bytes.
+/// Messages of a rank of another node are fetched together until they have so many bytes…
 const MOST_TOGETHER: u64 = 4 << 20;
+/// …or there are so many.
+const MANY_TOGETHER: usize = 16;
 
 /// What of the messages somebody outside sees: while it is the same nothing is told. The moves, receives, messages that are kept, and those that are lent.
 type Shown = (u64, usize, usize, usize);
@@ -307,15 +309,18 @@ impl Post {
         self.moves
     }
 
-    /// What is to be fetched next: one, or some that go together.
+    /// What is to be fetched next: one, or some of one rank that go together.
     pub(crate) fn next_fetches(&mut self, world: &World) -> Vec<Fetch> {
         let mut next: Vec<Fetch> = self.fetches.pop_front().into_iter().collect();
         let mut bytes = 0;
         while let Some(last) = next.last().filter(|last| last.is_shared(world)) {
             bytes += last.envelope.bytes;
-            let goes_on =
-                bytes < MOST_TOGETHER && self.fetches.front().is_some_and(|fetch| fetch.is_shared(world));
-            if !goes_on {
+            let source = last.envelope.source;
+            let goes_with = |fetch: &Fetch| fetch.room.is_some() && fetch.envelope.source == source;
+            if bytes >= MOST_TOGETHER
+                || next.len() >= MANY_TOGETHER
+                || !self.fetches.front().is_some_and(goes_with)
+            {
                 break;
             }
             next.extend(self.fetches.pop_front());

@@ -35,7 +35,8 @@ impl Room for Loan {
 
 impl<'w> Messages<'w> {
     /// Runs `work`, which begins to send and to receive messages, in any order; and waits until all of them are done. Long ones are read from where they
-    /// are, and all are written to where they belong. If `work` fails or panics, what was begun is given up: what is short was sent all the same.
+    /// are, and all are written to where they belong. If `work` fails or panics, what was begun is given up: what is short was sent all the same, a long one comes
+    /// nowhere, or makes the receive fail that it is for; and what has come already is lost.
     ///
     /// ```
     /// use kumiki::prelude::*;
@@ -82,6 +83,7 @@ impl<'env> MessageScope<'_, 'env> {
     /// Begins to send a message.
     pub fn send<T: Pod>(&self, to: Rank, tag: Tag, message: &'env [T]) -> Result<()> {
         let bytes: &'env [u8] = bytemuck::cast_slice(message);
+        let to = (self.ranks)(to)?;
         let sending = self.messages.start_send_vouched(to, tag, bytes, || self.memory.lend_to_read(bytes))?;
         if !sending.is_gone() {
             self.begun.borrow_mut().push(Begun::Sending(sending));
@@ -108,13 +110,17 @@ impl<'env> MessageScope<'_, 'env> {
     /// Waits for all that was begun; tells the first failure.
     fn wait(&self) -> Result<()> {
         let world = self.messages.world();
-        let ends = self.begun.take().into_iter().map(|begun| match begun {
+        self.begun.borrow_mut().reverse();
+        // One by one: what is not waited for because of a panic is given up.
+        let next = || self.begun.borrow_mut().pop();
+        let ends = std::iter::from_fn(next).map(|begun| match begun {
             Begun::Sending(sending) => world.end_sending(sending),
             Begun::Receiving(landing, room) => landing.wait().and_then(|came| match came.bytes == room {
                 true => Ok(()),
                 false => {
-                    let (bytes, from) = (came.bytes, came.from);
-                    let wrong = format!("a message of {bytes} bytes of rank {from}, and memory for {room}");
+                    let (bytes, tag) = (came.bytes, came.tag);
+                    let wrong =
+                        format!("a message with the tag {tag} of {bytes} bytes, and memory for {room}");
                     world.note(Err(Error::Misuse(wrong)))
                 }
             }),

@@ -38,9 +38,7 @@ impl World {
     pub(crate) fn end_sending(&self, sending: MessageSending<'_>) -> Result<()> {
         let (request, to) = (MessageRequest::name(&sending).0, sending.to);
         let waited = sending.wait();
-        if request != 0 {
-            self.end_lending(to, request);
-        }
+        self.end_lent(to, request);
         waited
     }
 
@@ -49,6 +47,11 @@ impl World {
         let (request, to) = (MessageRequest::name(&sending).0, sending.to);
         // A short one goes on all the same.
         drop(sending);
+        self.end_lent(to, request);
+    }
+
+    /// Of a short one, which has no memory of the program, nothing is to be ended.
+    fn end_lent(&self, to: Rank, request: u64) {
         if request != 0 && self.comm().with_post(|post| post.is_lent(request)) {
             self.end_lending(to, request);
         }
