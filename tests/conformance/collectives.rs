@@ -137,6 +137,17 @@ pub(crate) fn collectives_in_rooms(stage: &Stage) {
             rest = later;
         }
     }
+    for count in [40_000, (1 << 17) + 13] {
+        let mut data = own(me, count);
+        group.allreduce(&mut data, Sum).expect("allreduce");
+        let summed = |at: u64| (0..ranks).map(|rank| at ^ rank << 40).sum::<u64>();
+        assert!(data.iter().zip(0..).all(|(word, at)| *word == summed(at)), "sums of {count}");
+        let of = |at: u64, rank: u64| 1.0 / (at * ranks + rank + 1) as f64;
+        let mut data: Vec<f64> = (0..count as u64).map(|at| of(at, me)).collect();
+        group.allreduce(&mut data, Sum).expect("allreduce");
+        let in_order = |at: u64| (1..ranks).fold(of(at, 0), |sum, rank| sum + of(at, rank));
+        assert!(data.iter().zip(0..).all(|(sum, at)| *sum == in_order(at)), "in the order of ranks");
+    }
     drop(taken);
     assert_eq!(heap() - made >= 256 << 10, world.nodes() == 1 && !is_poor);
     group.free().expect("free");

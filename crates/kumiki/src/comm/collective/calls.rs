@@ -47,7 +47,9 @@ impl<'w> Group<'w> {
         // Between nodes all would read from the one that the root is on.
         let candidates: &[Algorithm] = match (bytes >= LONG_BYTES, self.nodes == 1) {
             // Where each has a core, too, all read what is in a room sooner than what is in the memory of one.
-            (true, true) if goes_in_rooms(self.count.into(), self.layout.half, bytes as u64) => {
+            (true, true)
+                if goes_in_rooms((self.count.into(), self.looks), self.layout.half, bytes as u64) =>
+            {
                 &[Flat, Direct, Ring, Tree]
             }
             (true, true) => &[Direct, Flat, Ring, Tree],
@@ -135,7 +137,7 @@ impl<'w> Group<'w> {
         let algorithm = choice.algorithm;
         let mark = self.mark_of(reduction.element, algorithm, &[bytes as u64, reduction.mark]);
         let allreduce = |talk: &mut Talk<'_, 'w>| match algorithm {
-            Flat => talk.show_merged(data, reduction, self.count()),
+            Flat => talk.show_all_merged(data, reduction),
             Levels => talk.levels_allreduce(data, reduction),
             Doubling => talk.doubling_allreduce(self.all, data, reduction),
             Halving => talk.halving_allreduce(self.all, data, reduction),

@@ -77,23 +77,26 @@ impl Facts {
             true => moved(bytes) + 3 * message,
             false => moved(bytes) + bytes.div_ceil(self.piece_of(bytes)).saturating_sub(1) * piece_ns,
         };
-        let in_rooms = matches!(collective, "broadcast" | "allgather")
+        let in_rooms = matches!(collective, "broadcast" | "allgather" | "allreduce")
             && self.nodes == 1
+            && (self.pipes || collective != "allreduce")
             // Of the calls that are decided about together the shortest have half as many bytes.
-            && goes_in_rooms(self.ranks, self.half, bytes / 2);
+            && goes_in_rooms((self.ranks, self.pipes), self.half, bytes / 2);
+        // Where each has a core nobody has to wait for one to meet the others, and all copy at the same time.
+        let (meeting, shares) = if self.pipes { (1_500, 1) } else { (15_000, self.ranks) };
         let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };
         let shown = |bytes: u64| {
             // Of what comes together each shows a part.
             let again = (bytes / parts).div_ceil(self.half.max(1)).saturating_sub(1);
-            1_000 + again * 15_000 + bytes * 300 / 1000 * self.ranks
+            1_000 + again * meeting + bytes * 300 / 1000 * shares
         };
         match algorithm {
-            Algorithm::Flat if collective == "allreduce" && self.pipes => {
-                1_000 + bytes * 300 / 1000 * self.ranks
-            }
             // Written once, and read by all at the same time.
             Algorithm::Flat if in_rooms => {
-                moved(bytes) * 2 + (bytes / parts).div_ceil(ROOM_PIECE as u64) * 15_000
+                moved(bytes) * 2 + (bytes / parts).div_ceil(ROOM_PIECE as u64) * meeting
+            }
+            Algorithm::Flat if collective == "allreduce" && self.pipes => {
+                1_000 + bytes * 300 / 1000 * self.ranks
             }
             Algorithm::Flat => shown(bytes),
             // Each step has twice as much as the one before, or half of it.

@@ -10,7 +10,9 @@
 //! somebody behind who reads there.
 
 use super::direct::{Circle, Note};
-use super::{Algorithm, Group, Talk};
+use super::operation::Reduction;
+use super::shown::merge_shown;
+use super::{Algorithm, Group, Talk, MERGED_BYTES};
 use crate::{Purpose, Region, Result};
 use kumiki_mem::Span;
 use std::sync::PoisonError;
@@ -18,8 +20,9 @@ use std::sync::PoisonError;
 /// Bytes of a piece, and of a room, which has two of them, used in turn.
 pub(super) const ROOM_PIECE: usize = 128 << 10;
 const ROOM_BYTES: u64 = 2 * ROOM_PIECE as u64;
-/// What is shorter than this does not go through rooms…
-const LEAST_BYTES: usize = 1 << 20;
+/// What is shorter than this does not go through rooms; where each member has a core, and meeting is cheap, what is much shorter does not…
+const LEAST_BYTES: u64 = 1 << 20;
+const LEAST_BYTES_WITH_CORES: u64 = 32 << 10;
 /// …nor does what few members have, where each reads what it needs; and many would take much memory, and page tables for it.
 const LEAST_MEMBERS: u64 = 4;
 const MOST_MEMBERS: u64 = 32;
@@ -55,17 +58,18 @@ pub(super) enum Rooms<'w> {
     None,
 }
 
-/// Whether so many members of a node with halves of so many bytes show so many bytes in rooms, if they have some.
-pub(super) fn goes_in_rooms(members: u64, half: u64, bytes: u64) -> bool {
+/// Whether so many members of a node, of which each has a core or not, with halves of so many bytes show so many bytes in rooms, if they have some.
+pub(super) fn goes_in_rooms((members, cores): (u64, bool), half: u64, bytes: u64) -> bool {
     let are_some = (LEAST_MEMBERS..=MOST_MEMBERS).contains(&members);
-    are_some && bytes >= LEAST_BYTES as u64 && half < ROOM_PIECE as u64
+    let least = if cores { LEAST_BYTES_WITH_CORES } else { LEAST_BYTES };
+    are_some && bytes >= least && half < ROOM_PIECE as u64
 }
 
 impl<'w> Talk<'_, 'w> {
     /// How so many bytes go to all members of the node: the same for all of them.
     pub(super) fn rooms(&mut self, bytes: usize) -> Result<Rooms<'w>> {
         let (count, _) = self.near();
-        if !goes_in_rooms(count as u64, self.group.layout.half, bytes as u64) {
+        if !goes_in_rooms((count as u64, self.group.looks), self.group.layout.half, bytes as u64) {
             return Ok(Rooms::Short);
         }
         if matches!(self.state.room, Room::Never) {
@@ -84,6 +88,45 @@ impl<'w> Talk<'_, 'w> {
         let local = self.local();
         let span = |note: &Note| local.span(crate::GlobalAddress::from_bits(note[0]), ROOM_BYTES);
         notes.iter().map(span).collect::<Result<_>>().map(Rooms::Open)
+    }
+
+    /// Combines elements of the members of the node, in their order, on all of them, through rooms: each combines a part of each piece.
+    pub(super) fn merge_in_rooms(
+        &mut self,
+        rooms: &[Span<'w>],
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let ((count, me), element) = (self.near(), reduction.element);
+        let step = ROOM_PIECE / element * element;
+        let _booked = self.scratch(2 * step.div_ceil(count))?;
+        let (whole, mut buffers) = (data.len(), std::mem::take(&mut self.state.merged));
+        for (turn, piece) in data.chunks_mut(step).enumerate() {
+            // Whoever writes there again has met all who read there now.
+            let place = (turn % 2 * ROOM_PIECE) as u64;
+            let elements = piece.len() / element;
+            let part = |member: usize| {
+                let [start, end] = [member, member + 1].map(|member| elements * member / count * element);
+                (start..end, place + start as u64)
+            };
+            rooms[me].write(place, piece)?;
+            self.show(whole, &[])?;
+            let (own, at) = part(me);
+            let shown = |index: u32, into: &mut [u8]| rooms[index as usize].read(at, into);
+            merge_shown(&mut piece[own.clone()], reduction, (me, count), &mut buffers, shown)?;
+            // Only this member has read what it had there.
+            rooms[me].write(at, &piece[own])?;
+            self.meet()?;
+            for member in (1..count).map(|step| (me + step) % count) {
+                let (theirs, at) = part(member);
+                rooms[member].read(at, &mut piece[theirs])?;
+            }
+        }
+        if 2 * step.min(whole).div_ceil(count) <= MERGED_BYTES {
+            self.state.merged = buffers;
+        }
+        // Nobody reads in rooms any more.
+        self.meet()
     }
 
     fn make_room(&mut self) {

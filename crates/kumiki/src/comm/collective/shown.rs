@@ -192,6 +192,19 @@ impl<'w> Talk<'_, 'w> {
         }
     }
 
+    /// Combines elements of the members of the node, in their order, on all of them: where each has a core, and there are enough, through rooms.
+    pub(super) fn show_all_merged(&mut self, data: &mut [u8], reduction: Reduction<'_>) -> Result<()> {
+        let (count, _) = self.near();
+        let rooms = match self.group.looks && (1..=ROOM_PIECE).contains(&reduction.element) {
+            true => self.rooms(data.len())?,
+            false => Rooms::Short,
+        };
+        match rooms {
+            Rooms::Open(rooms) => self.merge_in_rooms(&rooms, data, reduction),
+            Rooms::Short | Rooms::None => self.show_merged(data, reduction, count),
+        }
+    }
+
     /// Combines elements of the members of the node, in their order: of so many of the first of them, for this member. Whoever wants none keeps
     /// what it has.
     pub(super) fn show_merged(
