@@ -156,6 +156,54 @@ pub(crate) fn collectives_in_rooms(stage: &Stage) {
     assert!(heap() < before + (32 << 10), "{} bytes more than before", heap() - before);
 }
 
+/// Short calls of several kinds in any order: what one of them tells the others stays until all have taken it, whoever tells the next thing and however fast.
+pub(crate) fn mixed_collectives(stage: &Stage) {
+    let group = stage.world.group().expect("a group");
+    let (me, ranks) = (u64::from(stage.me()), u64::from(stage.ranks()));
+    // The same numbers on all ranks.
+    let mut seed = 1u64;
+    let mut any = |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for turn in 0..6000u64 {
+        let (kind, root, words) = (any(12), any(ranks), [1, 2, 7, 40, 300, 3000][any(6) as usize]);
+        let is_late = any(40) == 0 && any(ranks) == me;
+        if is_late {
+            std::thread::sleep(std::time::Duration::from_micros(200));
+        }
+        let of = |rank: u64, at: u64| turn << 32 | rank << 24 | at;
+        let own: Vec<u64> = (0..words).map(|at| of(me, at)).collect();
+        match kind {
+            0 => group.barrier().expect("barrier"),
+            1 => {
+                let mut sum = [me, turn];
+                group.allreduce(&mut sum, Sum).expect("allreduce");
+                assert_eq!(sum, [ranks * (ranks - 1) / 2, turn * ranks]);
+            }
+            2 => {
+                let mut all = vec![0; own.len() * ranks as usize];
+                group.allgather(&own, &mut all).expect("allgather");
+                let parts = all.chunks(own.len()).zip(0..);
+                parts
+                    .for_each(|(part, rank)| assert!((0..words).all(|at| part[at as usize] == of(rank, at))));
+            }
+            3 => {
+                let mut sums = own.clone();
+                group.allreduce(&mut sums, Sum).expect("a long allreduce");
+                assert!((0..words)
+                    .all(|at| sums[at as usize] == (0..ranks).map(|rank| of(rank, at)).sum::<u64>()));
+            }
+            _ => {
+                let mut told = own.clone();
+                group.broadcast(root as u32, &mut told).expect("broadcast");
+                assert!((0..words).all(|at| told[at as usize] == of(root, at)), "turn {turn}, from {root}");
+            }
+        }
+    }
+    group.free().expect("free");
+}
+
 /// A member that does something else, fails or leaves is an error for all, in whatever they wait.
 pub(crate) fn broken_collectives(stage: &Stage) {
     type Call = fn(&Group<'_>, bool) -> kumiki::Result<()>;
@@ -241,6 +289,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         "left_blocks",
         "collectives_in_rooms",
         "collectives_of_threads",
+        "mixed_collectives",
     ];
     let spinning = CLOSE.iter().flat_map(|way| {
         topics.map(|topic| {

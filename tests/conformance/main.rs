@@ -160,6 +160,7 @@ const TOPICS: &[Topic] = &[
     Topic { ranks: 16, ..topic("many_collectives", &[CLOSE], collectives::many_collectives) },
     Topic { ranks: 20, ..topic("crowded_collectives", &[PRIVATE], collectives::crowded_collectives) },
     Topic { ranks: 5, ..topic("collectives_in_rooms", &[CLOSE], collectives::collectives_in_rooms) },
+    topic("mixed_collectives", &[CLOSE], collectives::mixed_collectives),
     topic("left_blocks", &[NODES], collectives::left_blocks),
     topic("collectives_of_threads", &[NODES], collectives::collectives_of_threads),
     topic("array_copies", &[NODES], arrays::array_copies),

@@ -220,6 +220,14 @@ impl World {
         }
         Ok(())
     }
+
+    /// The same for many, who are only looked at if anybody of the node waits.
+    pub fn wake_all(&self, mut ranks: impl Iterator<Item = u32>) -> Result<()> {
+        match self.core().anybody_listens() {
+            true => ranks.try_for_each(|rank| self.wake(rank)),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A wait that others are told of: from [`World::show_wait`].

@@ -38,6 +38,12 @@ impl Node {
         }
     }
 
+    /// Whether a rank of the node may wait for a word.
+    #[inline]
+    pub(crate) fn anybody_listens(&self) -> bool {
+        self.finder.anybody_listens()
+    }
+
     /// The same, if somebody of the node waits at all: a bell is in a line that its rank writes for other reasons, too.
     #[inline]
     pub(crate) fn ring_if_any(&self, local: u32) {

@@ -10,12 +10,16 @@ use super::spread::Gift;
 use super::tree::chunks;
 use super::{Talk, Web};
 use crate::{GlobalAddress, GlobalPtr, Purpose, Result};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// Bytes that are read at a time where something is done with them meanwhile.
 const CHUNK_BYTES: usize = 256 << 10;
 /// The same on a node: it stays in the cache.
 const NEAR_CHUNK_BYTES: usize = 128 << 10;
+/// Chunks that are on their way while one is combined, and so many are written before one waits for that.
+const READS_AHEAD: usize = 3;
+const WRITES_BEHIND: usize = 16;
 
 /// Where the memory of a member is, and how many bytes it has or wants.
 pub(super) type Note = [u64; 3];
@@ -36,6 +40,14 @@ pub(super) type Pieces = [u64; 5];
 
 pub(super) fn pointer(note: Note, at: usize) -> GlobalPtr<u8> {
     GlobalPtr::from_parts(GlobalAddress::from_bits(note[0]), note[1]) + at
+}
+
+/// Where some bytes of the part of one member are in the memory of another, which lends the two pieces around its own part.
+fn around(pieces: &Pieces, parts: &[Range<usize>], (me, member): (usize, usize), at: usize) -> GlobalPtr<u8> {
+    match *pieces {
+        [_, address, key, _, _] if me < member => pointer([address, key, 0], at),
+        [_, _, _, address, key] => pointer([address, key, 0], at - parts[member].end),
+    }
 }
 
 impl Talk<'_, '_> {
@@ -73,6 +85,16 @@ impl Talk<'_, '_> {
             }
         }
         Ok(notes)
+    }
+
+    /// Tells all members which have lanes between them where the two pieces of memory are that this one lends, and gives theirs.
+    fn tell_pieces(&mut self, web: Web, lent: Pieces) -> Result<Vec<Pieces>> {
+        let count = web.count as usize;
+        let mut all = vec![lent; count];
+        let bytes = size_of::<Pieces>();
+        let places: Vec<_> = (0..count).map(|index| index * bytes..(index + 1) * bytes).collect();
+        self.doubling_allgather(web, bytemuck::cast_slice_mut(&mut all), &places)?;
+        Ok(all)
     }
 
     fn meet_circle(&mut self, circle: Circle) -> Result<()> {
@@ -239,14 +261,79 @@ impl Talk<'_, '_> {
         data: &mut [u8],
         reduction: Reduction<'_>,
     ) -> Result<()> {
-        let (count, me) = self.size(circle);
+        let (count, _) = self.size(circle);
         let parts = element_parts(data.len(), count, reduction);
-        if circle == Circle::Near {
-            return self.near_allreduce(data, &parts, reduction);
+        match circle {
+            Circle::Near => self.near_allreduce(data, &parts, reduction),
+            Circle::Lanes(web) => self.far_allreduce(web, data, &parts, reduction),
         }
-        let combined = self.direct_combined(circle, data, &parts, reduction)?;
-        data[parts[me].clone()].copy_from_slice(combined.bytes());
-        self.direct_allgather(circle, data, &parts)
+    }
+
+    /// Each lends what is around its own part; it combines that part where it lies, while more of it comes from the others and what is combined goes to
+    /// them. Nobody else reads or writes that part of theirs.
+    fn far_allreduce(
+        &mut self,
+        web: Web,
+        data: &mut [u8],
+        parts: &[Range<usize>],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
+        let (count, me, bytes) = (web.count as usize, web.me as usize, data.len() as u64);
+        let (own, element) = (parts[me].clone(), reduction.element.max(1));
+        let chunk = (CHUNK_BYTES / element).max(1) * element;
+        let _notes = self.scratch(count * 2 * size_of::<Pieces>())?;
+        let _booked = self.scratch((READS_AHEAD + 2) * chunk.min(own.len()))?;
+        let world = self.group.world;
+        let (before, rest) = data.split_at_mut(own.start);
+        let (mine, behind) = rest.split_at_mut(own.len());
+        self.lent(before, |talk, before| {
+            talk.lent(behind, |talk, behind| {
+                let pieces = talk.tell_pieces(web, [bytes, before[0], before[1], behind[0], behind[1]])?;
+                if let Some(member) = pieces.iter().position(|one| one[0] != bytes) {
+                    return Err(differs(format!("member {member} has {} bytes", pieces[member][0])));
+                }
+                let place =
+                    |member: usize, at: usize| around(&pieces[member], parts, (me, member), own.start + at);
+                let others = |range: Range<usize>| {
+                    (0..count).filter(|member| *member != me).map(move |member| (member, range.clone()))
+                };
+                let mut reads = chunks(own.len(), chunk).filter(|range| !range.is_empty()).flat_map(others);
+                let (mut begun, mut spare) = (VecDeque::new(), Vec::new());
+                // Gives what was read next for memory that is not needed any more.
+                let mut next = |used: Vec<u8>| {
+                    spare.push(used);
+                    while begun.len() <= READS_AHEAD {
+                        let Some((member, range)) = reads.next() else { break };
+                        let mut buffer = spare.pop().unwrap_or_default();
+                        buffer.resize(range.len(), 0);
+                        begun.push_back(world.get_into(place(member, range.start), buffer)?);
+                    }
+                    begun.pop_front().map_or_else(|| Ok(Vec::new()), |reading| reading.complete())
+                };
+                let (mut kept, mut came) = (Aligned::default(), Vec::new());
+                let mut at = 0;
+                for some in mine.chunks_mut(WRITES_BEHIND * chunk) {
+                    world.scope(|scope| {
+                        for mine in some.chunks_mut(chunk) {
+                            merge_as_they_come(
+                                mine,
+                                reduction,
+                                (me, count),
+                                (&mut kept, &mut came),
+                                &mut next,
+                            )?;
+                            let mine = &*mine;
+                            // Each begins with another one.
+                            let mut members = (1..count).map(|step| (me + step) % count);
+                            members.try_for_each(|member| scope.put(place(member, at), mine))?;
+                            at += mine.len();
+                        }
+                        Ok(())
+                    })?;
+                }
+                talk.doubling_barrier(web)
+            })
+        })
     }
 
     /// The same on a node, where nothing is gained by reading ahead. Each lends what is around its own part, combines that part where it lies, and gives it to
@@ -269,10 +356,8 @@ impl Talk<'_, '_> {
             talk.lent(behind, |talk, behind| {
                 let pieces = talk.swap_pieces([bytes, before[0], before[1], behind[0], behind[1]])?;
                 // Where some bytes of this member's part are in the memory of another.
-                let place = |member: usize, at: usize| match pieces[member] {
-                    [_, address, key, _, _] if me < member => pointer([address, key, 0], own.start + at),
-                    [_, _, _, address, key] => pointer([address, key, 0], own.start - parts[member].end + at),
-                };
+                let place =
+                    |member: usize, at: usize| around(&pieces[member], parts, (me, member), own.start + at);
                 let mut buffers = Default::default();
                 for range in chunks(own.len(), chunk).filter(|range| !range.is_empty()) {
                     let mine = &mut mine[range.clone()];
@@ -554,6 +639,36 @@ fn merge_alone(
     for member in me + 1..count {
         fetch(member, other)?;
         (reduction.merge)(own, other.bytes(), false);
+    }
+    Ok(())
+}
+
+/// Combines a chunk of all members, in their order, where that of this one lies; `next` gives those of the others, one after the other.
+fn merge_as_they_come(
+    own: &mut [u8],
+    reduction: Reduction<'_>,
+    (me, count): (usize, usize),
+    (kept, came): (&mut Aligned, &mut Vec<u8>),
+    mut next: impl FnMut(Vec<u8>) -> Result<Vec<u8>>,
+) -> Result<()> {
+    if me > 0 {
+        *came = next(std::mem::take(came))?;
+    }
+    if me == 1 {
+        (reduction.merge)(own, came, true);
+    }
+    if me > 1 {
+        kept.resize(own.len());
+        kept.bytes_mut().copy_from_slice(came);
+        for _ in 1..me {
+            *came = next(std::mem::take(came))?;
+            (reduction.merge)(kept.bytes_mut(), came, false);
+        }
+        (reduction.merge)(own, kept.bytes(), true);
+    }
+    for _ in me + 1..count {
+        *came = next(std::mem::take(came))?;
+        (reduction.merge)(own, came, false);
     }
     Ok(())
 }
