@@ -49,6 +49,7 @@ fn main() -> ExitCode {
         ("text", text),
         ("encoding", encoding),
         ("mpi", mpi),
+        ("structures", structures),
         ("elements", elements),
         ("without_communication", without_communication),
         ("checked", checked),
@@ -208,6 +209,19 @@ fn mpi(stage: &Stage) {
     job.args(["--oversubscribe", "--allow-run-as-root", "-np", "2"]).arg(&program);
     succeed(job.env("KUMIKI_TIMEOUT", "120s"));
     built(stage, "mpi-alone", text.replace("#include <mpi.h>\n", "").as_bytes());
+}
+
+/// What C cannot assign is refused where the assignment is.
+fn structures(stage: &Stage) {
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[8]\n#pragma xmp distribute t[block] onto p\n\
+                struct pair { int one, two; } a[8];\ndouble b[8];\n#pragma xmp align [i] with t[i] :: a, b\n\
+                int main(void)\n{\n#pragma xmp gmove\n  b[:] = a[:];\n  return 0;\n}\n";
+    let source = stage.path("built/pairs.c");
+    std::fs::write(&source, text).expect("a file");
+    let mut compile = stage.command("xmpcc");
+    compile.arg("-c").arg(&source).arg("-o").arg(stage.path("built/pairs.o"));
+    let said = fail(&mut compile, 1, "incompatible types when assigning to type");
+    assert!(said.contains("pairs.c:10:") || said.contains("pairs.c:11:"), "{said}");
 }
 
 /// What would combine different elements of an array, or replace them, is refused; also where a node has none.

@@ -4,6 +4,7 @@ use super::{flat, Translator};
 use crate::ast::{Declaration, Declarator, Derived, Expr, ExprKind, Spec, Stmt, StmtKind, Storage};
 use crate::directive::*;
 use crate::names::{Array, Coarray, Layout, Nodes, Owner, Scope, Set, Shadow, Shape, Template, Var};
+use crate::near::near;
 use crate::source::{Problem, Result, Span};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -205,10 +206,13 @@ impl Translator<'_, '_> {
                 "declare it with `#pragma xmp {}`",
                 if what == "template" { "template" } else { "nodes" }
             ),
-            false => format!(
-                "declared are {}",
-                known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            ),
+            false => match near(text, known.iter().map(String::as_str)) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!(
+                    "declared are {}",
+                    known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+                ),
+            },
         };
         Problem::new(name.start, format!("{what} `{text}` is not declared: {advice}"))
     }
@@ -317,7 +321,10 @@ impl Translator<'_, '_> {
         let Some(var) = self.scopes.var(&text) else {
             return Err(Problem::new(
                 name.start,
-                format!("array `{text}` is not declared before this directive"),
+                format!(
+                    "array `{text}` is not declared before this directive{}",
+                    self.scopes.near_var(&text)
+                ),
             ));
         };
         if self.is_repeated(&text) {
@@ -379,6 +386,7 @@ impl Translator<'_, '_> {
             name: text,
             element,
             shadow: RefCell::new(vec![Shadow::None; sizes.len()]),
+            has_shadow: Cell::new(false),
             sizes,
             template: template.clone(),
             align,
@@ -503,7 +511,11 @@ impl Translator<'_, '_> {
             let text = self.slice(*name);
             let array = self.scopes.var(text).and_then(|var| var.distributed());
             let Some(array) = array else {
-                return Err(Problem::new(name.start, format!("`{text}` is not aligned: a shadow belongs to a distributed array, behind its align directive")));
+                let message = match self.scopes.var(text) {
+                    Some(_) => format!("`{text}` is not aligned: a shadow belongs to a distributed array, behind its align directive"),
+                    None => format!("array `{text}` is not declared before this directive{}", self.scopes.near_var(text)),
+                };
+                return Err(Problem::new(name.start, message));
             };
             if widths.len() != array.dims() {
                 return Err(Problem::new(
@@ -520,6 +532,7 @@ impl Translator<'_, '_> {
             }
             let shadow = widths.iter().map(|width| self.shadow_of(width)).collect();
             *array.shadow.borrow_mut() = shadow;
+            array.has_shadow.set(true);
             array.made_at.set(index);
         }
         Ok(())
@@ -546,7 +559,7 @@ impl Translator<'_, '_> {
             let Some(var) = self.scopes.var(text) else {
                 return Err(Problem::new(
                     name.start,
-                    format!("`{text}` is not declared before this directive"),
+                    format!("`{text}` is not declared before this directive{}", self.scopes.near_var(text)),
                 ));
             };
             if var.coarray().is_none() {

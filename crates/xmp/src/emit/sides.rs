@@ -75,8 +75,16 @@ impl Translator<'_, '_> {
         if to.ranks == 0 && !to.is_distributed && !from.is_distributed {
             return Err(Problem::new(at, "neither side of this gmove is a distributed array"));
         }
+        // What cannot be assigned is told by the compiler; values were assigned before.
+        let checked = match from.ranks != 0 || from.is_distributed {
+            true => {
+                let (to, from) = (self.element_type(left)?, self.element_type(right)?);
+                format!("if (0) {to} = {from}; ")
+            }
+            false => String::new(),
+        };
         Ok(format!(
-            "{{ {}{}kxmp_gmove({}, {}, &{}, &{}, {id}); }}",
+            "{{ {}{}{checked}kxmp_gmove({}, {}, &{}, &{}, {id}); }}",
             to.before,
             from.before,
             self.at(at),
