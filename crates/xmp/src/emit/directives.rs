@@ -339,6 +339,7 @@ impl Translator<'_, '_> {
     fn named_memory(&mut self, variable: &Expr, what: &str) -> Result<Memory> {
         let name = self.slice(variable.span).to_owned();
         let Some(var) = self.scopes.var(&name) else {
+            self.check_declared(variable.span, Span::default())?;
             return Ok(Memory { pointer: format!("(void *)&{name}"), element: name, count: "1".into() });
         };
         if let Some(array) = var.distributed() {

@@ -217,6 +217,19 @@ impl Translator<'_, '_> {
         Problem::new(name.start, format!("{what} `{text}` is not declared: {advice}"))
     }
 
+    /// Refuses a name that is no variable and stands nowhere else: the compiler would name it amid text that nobody has written.
+    pub(super) fn check_declared(&self, name: Span, without: Span) -> Result<()> {
+        let text = self.slice(name);
+        let rest = self.source.text.get(name.end..).unwrap_or("");
+        let is_known = self.scopes.var(text).is_some() || self.scopes.set(text).is_some();
+        let is_builtin = text.starts_with("__") || rest.trim_start().starts_with('(');
+        if is_known || is_builtin || self.source.has_word(text, without) {
+            return Ok(());
+        }
+        let advice = self.scopes.near_var(text);
+        Err(Problem::new(name.start, format!("`{text}` is not declared{advice}")))
+    }
+
     fn declare_distribution(&mut self, list: &[(Span, Rc<Formats>)], onto: Span) -> Result<()> {
         let nodes = match self.scopes.set(self.slice(onto)) {
             Some(Set::Nodes(nodes)) => nodes,

@@ -42,12 +42,23 @@ impl Translator<'_, '_> {
                 "gmove moves data and does not compute: only `=` can stand here",
             ));
         }
+        self.check_names(left, stmt.span)?;
+        self.check_names(right, stmt.span)?;
         let members = (self.under_member(left)?, self.under_member(right)?);
         if members.0.is_some() || members.1.is_some() {
             return self.gmove_member(at, mode, id, left, right, members);
         }
         let id = self.id(id)?;
         self.gmove_sides(at, mode, &id, left, right)
+    }
+
+    fn check_names(&self, expr: &Expr, without: Span) -> Result<()> {
+        match expr.kind {
+            ExprKind::Name => self.check_declared(expr.span, without),
+            _ => super::expressions::children(expr)
+                .iter()
+                .try_for_each(|child| self.check_names(child, without)),
+        }
     }
 
     fn gmove_sides(&mut self, at: usize, mode: Mode, id: &str, left: &Expr, right: &Expr) -> Result<String> {

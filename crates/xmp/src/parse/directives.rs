@@ -134,9 +134,18 @@ impl Parser<'_, '_> {
 
     fn on(&mut self) -> Result<Option<Reference>> {
         match self.take("on") {
-            true => self.reference().map(Some),
+            true => self.one_reference().map(Some),
             false => Ok(None),
         }
+    }
+
+    /// What stands behind `on`.
+    fn one_reference(&mut self) -> Result<Reference> {
+        let reference = self.reference()?;
+        if self.is(",") {
+            return Err(Problem::new(self.offset(), "one set of nodes, or one template, can stand behind `on`: name nodes that have them all, or write a directive for each"));
+        }
+        Ok(reference)
     }
 
     fn id(&mut self) -> Result<Option<Expr>> {
@@ -486,7 +495,7 @@ impl Parser<'_, '_> {
 
     fn task(&mut self) -> Result<Directive> {
         self.expect("on")?;
-        let on = self.reference()?;
+        let on = self.one_reference()?;
         let nocomm = self.take("nocomm");
         Ok(Directive::Task { on, nocomm })
     }
@@ -783,5 +792,10 @@ fn nearest(wrong: &str) -> String {
     ];
     let common = |name: &str| name.bytes().zip(wrong.bytes()).take_while(|(a, b)| a == b).count();
     let best = NAMES.iter().copied().max_by_key(|name| common(name)).filter(|name| common(name) >= 3);
-    near(wrong, NAMES.iter().copied()).or(best).map(|name| format!("; `{name}` is one")).unwrap_or_default()
+    let other = (wrong == "broadcast").then_some("bcast");
+    other
+        .or(near(wrong, NAMES.iter().copied()))
+        .or(best)
+        .map(|name| format!("; `{name}` is one"))
+        .unwrap_or_default()
 }
