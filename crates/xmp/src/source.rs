@@ -217,7 +217,8 @@ impl<'a> Source<'a> {
             .collect();
         let marker = self.text.get(begin..at).and_then(|before| before.find(BEGIN_XMP));
         let column = if marker.is_some() {
-            column.saturating_sub(BEGIN_XMP.len() + 1 - "#pragma xmp".len())
+            // Two spaces are one behind the preprocessor.
+            column.saturating_sub(BEGIN_XMP.len() - "#pragma xmp".len())
         } else {
             column
         };

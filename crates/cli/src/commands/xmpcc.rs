@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
 }
 
 /// Options of compilers whose value is the next word.
-const WITH_VALUE: [&str; 22] = [
+const WITH_VALUE: [&str; 35] = [
     "-o",
     "-I",
     "-D",
@@ -46,14 +46,27 @@ const WITH_VALUE: [&str; 22] = [
     "-isystem",
     "-iquote",
     "-idirafter",
+    "-iprefix",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-isysroot",
+    "--sysroot",
     "-Xlinker",
     "-Xpreprocessor",
     "-Xassembler",
-    "-MF",
-    "-MT",
-    "-MQ",
+    "-Xclang",
+    "-mllvm",
+    "-target",
     "-T",
     "-u",
+    "-e",
+    "-z",
+    "-A",
+    "-B",
+    "-aux-info",
+    "-dumpbase",
+    "-dumpbase-ext",
+    "-dumpdir",
     "--param",
     "-arch",
 ];
@@ -65,6 +78,10 @@ struct Asked {
     show: bool,
     mpi: bool,
     omni_local: bool,
+    /// `-P`: text without line markers.
+    plain: bool,
+    /// `-dM`: macros instead of text.
+    macros: bool,
     /// What the compiler is told, inputs included; a value stands in a word of its own.
     words: Vec<OsString>,
     /// Where in `words` the C files are.
@@ -72,6 +89,20 @@ struct Asked {
     output: Option<PathBuf>,
     stage: Stage,
     folders: Vec<PathBuf>,
+    depends: Depends,
+}
+
+/// What is to be written down of what depends on what, for `make`.
+#[derive(Default, Debug)]
+struct Depends {
+    /// `-M` or `-MM`: with the headers of the system, or without.
+    kind: Option<&'static str>,
+    /// Where to: `-MF`.
+    file: Option<OsString>,
+    /// What depends on the files has been said: `-MT`, `-MQ`.
+    has_target: bool,
+    /// Those options as they are, and `-MP`, `-MG`.
+    words: Vec<OsString>,
 }
 
 /// What comes out.
@@ -82,6 +113,8 @@ enum Stage {
     Object,
     Assembly,
     Text,
+    /// Only what depends on what.
+    Rules,
     Nothing,
 }
 
@@ -104,13 +137,43 @@ fn asked(line: &[OsString]) -> Result<Asked, String> {
                 asked.stage = Stage::Nothing;
                 asked.words.push(word.clone());
             }
-            // What depends on what is not written down: the files that the compiler sees have other names.
-            "-MD" | "-MMD" | "-MP" | "-MG" => {}
+            "-M" | "-MM" => {
+                asked.stage = Stage::Rules;
+                asked.depends.kind = Some(if text == "-M" { "-M" } else { "-MM" });
+            }
+            "-MD" => asked.depends.kind = Some("-M"),
+            "-MMD" => asked.depends.kind = Some("-MM"),
+            "-MP" | "-MG" => asked.depends.words.push(word.clone()),
+            "-MF" => {
+                asked.depends.file = Some(rest.next().ok_or("-MF needs a value: the file to write")?.clone())
+            }
+            "-MT" | "-MQ" => {
+                let target =
+                    rest.next().ok_or_else(|| format!("{text} needs a value: what depends on the files"))?;
+                asked.depends.words.extend([word.clone(), target.clone()]);
+                asked.depends.has_target = true;
+            }
+            option if option.starts_with("-MF") => asked.depends.file = Some(option[3..].into()),
+            option if option.starts_with("-MT") || option.starts_with("-MQ") => {
+                asked.depends.words.push(word.clone());
+                asked.depends.has_target = true;
+            }
+            option if option.starts_with("-Wp,-MD,") => {
+                (asked.depends.kind, asked.depends.file) = (Some("-M"), Some(option[8..].into()));
+            }
+            option if option.starts_with("-Wp,-MMD,") => {
+                (asked.depends.kind, asked.depends.file) = (Some("-MM"), Some(option[9..].into()));
+            }
+            // Without the lines' places nothing could be translated; they are taken away at the end.
+            "-P" => asked.plain = true,
+            "-dM" => {
+                asked.macros = true;
+                asked.words.push(word.clone());
+            }
             "-o" => {
                 let name = rest.next().ok_or("-o needs a value: the file to write")?;
                 asked.output = Some(name.into());
             }
-            "-MF" | "-MT" | "-MQ" => drop(rest.next()),
             option if WITH_VALUE.contains(&option) => {
                 asked.words.push(word.clone());
                 let Some(value) = rest.next() else { return Err(format!("{option} needs a value")) };
@@ -136,7 +199,7 @@ fn asked(line: &[OsString]) -> Result<Asked, String> {
     }
     if asked.inputs.len() > 1
         && asked.output.is_some()
-        && !matches!(asked.stage, Stage::Program | Stage::Nothing)
+        && !matches!(asked.stage, Stage::Program | Stage::Rules | Stage::Nothing)
     {
         return Err(
             "-o names one file, but several are compiled: leave it out, or compile them one by one".into()
@@ -151,8 +214,16 @@ pub(crate) fn run(line: &[OsString]) -> Outcome {
     asked.mpi |= asked.inputs.iter().any(|&input| uses_mpi(&asked.words[input]));
     let wrapper = Wrapper::new(Language::C).with_mpi(asked.mpi);
     let prefix = cc::prefix()?;
-    if asked.inputs.is_empty() {
-        return compile(wrapper, &prefix, &asked, &[], asked.output.as_deref());
+    if asked.inputs.is_empty() || asked.stage == Stage::Text && asked.macros {
+        let code = pass_on(wrapper, &prefix, &asked)?;
+        // Behind what the compiler says of itself, which programs read that build.
+        if asked.words.iter().any(|word| word == "--version") {
+            super::print(concat!("xmpcc of Kumiki ", env!("CARGO_PKG_VERSION"), ", XcalableMP 1.4\n"))?;
+        }
+        return Ok(code);
+    }
+    if asked.stage == Stage::Rules {
+        return rules(wrapper, &prefix, &asked);
     }
     let folder = Folder::new()?;
     let mut outputs: Vec<PathBuf> = Vec::new();
@@ -168,13 +239,17 @@ pub(crate) fn run(line: &[OsString]) -> Outcome {
                 output.display()
             ));
         }
+        let code = write_rules(wrapper, &prefix, &asked, input)?;
+        if code != 0 {
+            return Ok(code);
+        }
         if !translate(wrapper, &prefix, &asked, &folder, input, &output)? {
             return Ok(1);
         }
         outputs.push(output);
     }
     match asked.stage {
-        Stage::Text => Ok(0),
+        Stage::Text | Stage::Rules => Ok(0),
         Stage::Program | Stage::Nothing => {
             compile(wrapper, &prefix, &asked, &outputs, asked.output.as_deref())
         }
@@ -246,6 +321,102 @@ impl Drop for Folder {
     }
 }
 
+/// Nothing is translated: the compiler is told everything that was asked.
+fn pass_on(wrapper: Wrapper, prefix: &Path, asked: &Asked) -> Outcome {
+    let mut words: Vec<OsString> = Vec::new();
+    let stage = match asked.stage {
+        Stage::Object => Some("-c"),
+        Stage::Assembly => Some("-S"),
+        Stage::Text => Some("-E"),
+        Stage::Rules => asked.depends.kind,
+        Stage::Program | Stage::Nothing => None,
+    };
+    words.extend(stage.map(OsString::from));
+    if matches!(asked.stage, Stage::Text | Stage::Rules) {
+        words.push("-D_XCALABLEMP=201811".into());
+    }
+    if asked.stage != Stage::Rules {
+        words.extend(asked.depends.kind.map(|kind| OsString::from(format!("{kind}D"))));
+    }
+    words.extend(asked.plain.then(|| "-P".into()));
+    words.extend(asked.words.iter().cloned());
+    words.extend(asked.depends.words.iter().cloned());
+    words.extend(asked.depends.file.iter().flat_map(|file| ["-MF".into(), file.clone()]));
+    words.extend(asked.output.iter().flat_map(|output| ["-o".into(), output.into()]));
+    let is_source = |word: &OsString| word == "-" || !word.to_string_lossy().starts_with('-');
+    if asked.stage == Stage::Program && asked.words.iter().any(is_source) {
+        words.push("-lm".into());
+    }
+    let mut line = wrapper.compiler();
+    line.extend(cc::flags(prefix, &words.iter().map(OsString::as_os_str).collect::<Vec<_>>()));
+    started(wrapper, asked, &line)
+}
+
+/// Which files the inputs depend on, and nothing else.
+fn rules(wrapper: Wrapper, prefix: &Path, asked: &Asked) -> Outcome {
+    for index in &asked.inputs {
+        let input = Path::new(&asked.words[*index]);
+        let file = asked.depends.file.as_deref().map(Path::new);
+        let line = rules_line(wrapper, prefix, asked, input, asked.output.as_deref().or(file));
+        let code = started(wrapper, asked, &line)?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    Ok(0)
+}
+
+/// Writes down which files an input depends on, if that was asked for beside the rest; the user's are named, not what was made of them.
+fn write_rules(wrapper: Wrapper, prefix: &Path, asked: &Asked, input: &Path) -> Outcome {
+    if asked.depends.kind.is_none() {
+        return Ok(0);
+    }
+    // As the compiler of GNU names them.
+    let file = match (&asked.depends.file, &asked.output) {
+        (Some(file), _) => PathBuf::from(file),
+        (None, Some(output)) => output.with_extension("d"),
+        (None, None) => with_ending(input, "d").into(),
+    };
+    let mut line = rules_line(wrapper, prefix, asked, input, Some(&file));
+    if !asked.depends.has_target {
+        let object = PathBuf::from(with_ending(input, "o"));
+        let target = asked.output.clone().filter(|_| asked.stage != Stage::Text).unwrap_or(object);
+        line.extend(["-MQ".into(), target.into()]);
+    }
+    started(wrapper, asked, &line)
+}
+
+fn rules_line(
+    wrapper: Wrapper,
+    prefix: &Path,
+    asked: &Asked,
+    input: &Path,
+    file: Option<&Path>,
+) -> Vec<OsString> {
+    let mut line = wrapper.compiler();
+    line.push(asked.depends.kind.unwrap_or("-M").into());
+    line.push("-D_XCALABLEMP=201811".into());
+    line.extend(preprocessing(asked));
+    line.extend(cc::compile_flags(prefix));
+    line.extend(asked.depends.words.iter().cloned());
+    line.extend(file.iter().flat_map(|file| ["-MF".into(), file.into()]));
+    line.push(input.into());
+    line
+}
+
+/// Starts the compiler and waits for its end; or only shows the line.
+fn started(wrapper: Wrapper, asked: &Asked, line: &[OsString]) -> Outcome {
+    if asked.show {
+        return super::print(&format!("{}\n", cc::shown(line)));
+    }
+    let done = wrapper.command(line).and_then(|mut command| command.status());
+    let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
+    if done.code().is_none() {
+        report(&format!("{} was killed", line[0].to_string_lossy()));
+    }
+    Ok(done.code().unwrap_or(1))
+}
+
 /// Whether the program could be translated; what is wrong with it has been told otherwise.
 fn translate(
     wrapper: Wrapper,
@@ -280,18 +451,22 @@ fn translate(
         originals: HashMap::new(),
     };
     let text = std::fs::read(input).map_err(|error| format!("cannot read {}: {error}", input.display()))?;
-    line.push(files.copy(input, &text_of(&text))?.into());
+    line.push(files.copy(input, &source_of(&text))?.into());
     let done = wrapper.command(&line).and_then(|mut command| command.output());
     let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
     report_text(&done.stderr);
     if !done.status.success() {
         return Ok(false);
     }
-    let preprocessed = text_of(&done.stdout);
+    let mut preprocessed = text_of(&done.stdout);
+    if preprocessed.lines().any(is_pragma) {
+        preprocessed = with_expanded_pragmas(wrapper, &line, folder, &preprocessed)?;
+    }
     files.find_more(&preprocessed);
     let options = kumiki_xmp::Options { omni_local_subscripts: asked.omni_local };
     match kumiki_xmp::translate(&preprocessed, &files.originals, &options) {
         Ok(text) => {
+            let text = if asked.plain { without_markers(&text) } else { text };
             if asked.stage == Stage::Text && asked.output.is_none() {
                 super::print_bytes(&bytes_of(&text))?;
             }
@@ -310,6 +485,71 @@ fn translate(
             Ok(false)
         }
     }
+}
+
+/// Whether a line is a directive that came through `_Pragma`, or with a file that was found by the preprocessor alone.
+fn is_pragma(line: &str) -> bool {
+    let words =
+        line.trim_start().strip_prefix('#').map(str::trim_start).and_then(|rest| rest.strip_prefix("pragma"));
+    words.is_some_and(|rest| rest.trim_start().starts_with("xmp "))
+}
+
+/// A preprocessor leaves such directives as they are: once more for them alone, with the macros that are known where each stands.
+fn with_expanded_pragmas(
+    wrapper: Wrapper,
+    line: &[OsString],
+    folder: &Folder,
+    preprocessed: &str,
+) -> Result<String, String> {
+    let output = |line: &[OsString]| {
+        let done = wrapper.command(line).and_then(|mut command| command.output());
+        let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
+        Ok::<_, String>(done.status.success().then(|| text_of(&done.stdout)))
+    };
+    let mut with_macros = line.to_vec();
+    with_macros.insert(with_macros.len() - 1, "-dD".into());
+    let Some(text) = output(&with_macros)? else { return Ok(preprocessed.to_owned()) };
+    // Macros and directives, in their order.
+    let mut known = String::new();
+    for line in text.lines() {
+        match line {
+            _ if line.starts_with("#define ") || line.starts_with("#undef ") => known.push_str(line),
+            _ if is_pragma(line) => {
+                let words = line.split_once("xmp ").map_or("", |(_, words)| words);
+                known.push_str(&format!("{DIRECTIVE_MARK} {words} {DIRECTIVE_MARK}"));
+            }
+            _ => continue,
+        }
+        known.push('\n');
+    }
+    let file = folder.path.join("pragmas.c");
+    std::fs::write(&file, bytes_of(&known))
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    let mut words = wrapper.compiler();
+    words.extend(["-E", "-P", "-w"].map(OsString::from));
+    words.push(file.into());
+    let Some(text) = output(&words)? else { return Ok(preprocessed.to_owned()) };
+    let expanded: Vec<&str> = text.split(DIRECTIVE_MARK).skip(1).step_by(2).map(str::trim).collect();
+    if expanded.len() != preprocessed.lines().filter(|line| is_pragma(line)).count() {
+        return Ok(preprocessed.to_owned());
+    }
+    let mut next = expanded.into_iter();
+    let replaced = |line: &str| match is_pragma(line) {
+        true => format!("#pragma xmp {}\n", next.next().unwrap_or("").replace('\n', " ")),
+        false => line.to_owned(),
+    };
+    Ok(preprocessed.split_inclusive('\n').map(replaced).collect())
+}
+
+/// Stands around a directive whose macros are expanded.
+const DIRECTIVE_MARK: &str = "__kxmp_directive__";
+
+/// Without the lines that say where others come from.
+fn without_markers(text: &str) -> String {
+    let is_marker = |line: &&str| {
+        line.strip_prefix("# ").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    text.split_inclusive('\n').filter(|line| !is_marker(line)).collect()
 }
 
 /// What the compiler or the translator has to say, as it is.
@@ -332,6 +572,8 @@ fn preprocessing(asked: &Asked) -> Vec<OsString> {
             "-Xlinker",
             "-T",
             "-u",
+            "-e",
+            "-z",
             "-shared",
             "-static",
             "-pie",
@@ -340,7 +582,8 @@ fn preprocessing(asked: &Asked) -> Vec<OsString> {
         ];
         let is_option = text.starts_with('-');
         let length = if WITH_VALUE.contains(&text.as_ref()) { 2 } else { 1 };
-        if is_option && !linking.iter().any(|option| text.starts_with(option)) {
+        let is_linking = text != "-undef" && linking.iter().any(|option| text.starts_with(option));
+        if is_option && !is_linking {
             words.extend(asked.words[at..(at + length).min(asked.words.len())].iter().cloned());
         }
         at += length;
@@ -394,15 +637,7 @@ fn compile(
     }
     let mut line = wrapper.compiler();
     line.extend(cc::flags(prefix, &words.iter().map(OsString::as_os_str).collect::<Vec<_>>()));
-    if asked.show {
-        return super::print(&format!("{}\n", cc::shown(&line)));
-    }
-    let done = wrapper.command(&line).and_then(|mut command| command.status());
-    let done = done.map_err(|error| wrapper.cannot_start(&line[0], &error))?;
-    if done.code().is_none() {
-        report(&format!("{} was killed", line[0].to_string_lossy()));
-    }
-    Ok(done.code().unwrap_or(1))
+    started(wrapper, asked, &line)
 }
 
 /// Bytes that are no UTF-8, such as those of texts in EUC-JP or Latin-1, are these characters meanwhile.
@@ -423,6 +658,11 @@ fn text_of(bytes: &[u8]) -> String {
         text.extend(chunk.invalid().iter().map(stranger));
     }
     text
+}
+
+/// The text of a source, without the mark of its encoding at the beginning.
+fn source_of(bytes: &[u8]) -> String {
+    text_of(bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes))
 }
 
 fn bytes_of(text: &str) -> Vec<u8> {
@@ -463,6 +703,11 @@ impl Files<'_> {
         let copied = copy.to_string_lossy().into_owned();
         self.copies.insert(known_as(path), copied.clone());
         self.originals.insert(shown.clone(), text.to_owned());
+        for name in named_by_lines(text) {
+            // Generated text, whose lines are those of another file.
+            let read = || source_of(&std::fs::read(&name).unwrap_or_default());
+            self.originals.entry(name.clone()).or_insert_with(read);
+        }
         let parent = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut failed = None;
         let marked = kumiki_xmp::mark(text, &mut |name, quoted| match self.included(&parent, name, quoted) {
@@ -491,7 +736,7 @@ impl Files<'_> {
             if directive.is_some_and(|words| words.starts_with("xmp ") || words.starts_with("kumiki ")) {
                 if !self.originals.contains_key(current) {
                     let bytes = std::fs::read(current.replace("\\\\", "\\")).unwrap_or_default();
-                    self.originals.insert(current.to_owned(), text_of(&bytes));
+                    self.originals.insert(current.to_owned(), source_of(&bytes));
                 }
             } else if words.starts_with(|c: char| c.is_ascii_digit()) {
                 current = words.split('"').nth(1).unwrap_or("");
@@ -508,8 +753,21 @@ impl Files<'_> {
             return Ok(Some(copy.clone()));
         }
         let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
-        self.copy(&path, &text_of(&bytes)).map(Some)
+        self.copy(&path, &source_of(&bytes)).map(Some)
     }
+}
+
+/// The files that `#line` names in a text, those left out that a preprocessor has marked as the system's.
+fn named_by_lines(text: &str) -> Vec<String> {
+    let name_of = |line: &str| {
+        let rest = line.trim_start().strip_prefix('#')?.trim_start();
+        let rest = rest.strip_prefix("line").unwrap_or(rest).trim_start();
+        let (number, rest) = rest.split_once('"')?;
+        let (name, flags) = rest.rsplit_once('"')?;
+        let is_number = !number.trim().is_empty() && number.trim().bytes().all(|byte| byte.is_ascii_digit());
+        (is_number && !flags.split_whitespace().any(|flag| flag == "3")).then(|| name.replace("\\\\", "\\"))
+    };
+    text.lines().filter_map(name_of).collect()
 }
 
 fn known_as(path: &Path) -> PathBuf {
@@ -552,6 +810,34 @@ mod tests {
     fn openmp_is_asked_for_as_omni_does() {
         let asked = asked(&words("-omp --openmp a.c")).unwrap();
         assert_eq!((joined(&preprocessing(&asked)), asked.output), ("-fopenmp -fopenmp".to_owned(), None));
+    }
+
+    #[test]
+    fn what_depends_on_what_is_asked_apart() {
+        let found = asked(&words("-MT x.o -MD -MP -MF .deps/x.Tpo -c -o x.o x.c")).unwrap();
+        assert_eq!(joined(&found.depends.words), "-MT x.o -MP");
+        assert_eq!(found.depends.file.as_deref(), Some(OsStr::new(".deps/x.Tpo")));
+        assert_eq!((found.depends.kind, found.depends.has_target), (Some("-M"), true));
+        assert_eq!(joined(&found.words), "x.c");
+        let found = asked(&words("-Wp,-MMD,x.d -c x.c")).unwrap();
+        assert_eq!((found.depends.kind, found.depends.file), (Some("-MM"), Some("x.d".into())));
+        let found = asked(&words("-MM x.c")).unwrap();
+        assert_eq!((found.stage, found.depends.kind), (Stage::Rules, Some("-MM")));
+        assert!(asked(&words("-MF")).unwrap_err().contains("needs a value"));
+    }
+
+    #[test]
+    fn files_that_lines_name_are_those_of_the_user() {
+        let text = "#line 7 \"main.y\"\n# 9 \"own.c\" 2\n# 1 \"/usr/include/stdio.h\" 1 3 4\n#line 5\n#include \"a.h\"\n# LINE \"b.y\"\n";
+        assert_eq!(named_by_lines(text), ["main.y", "own.c"]);
+    }
+
+    #[test]
+    fn text_without_markers_is_that_of_the_program() {
+        assert_eq!(
+            without_markers("# 1 \"a.c\"\nint i;\n#pragma omp x\n# 3 \"a.c\" 2\nint j;"),
+            "int i;\n#pragma omp x\nint j;"
+        );
     }
 
     #[test]
