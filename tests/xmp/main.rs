@@ -313,7 +313,7 @@ fn questions(stage: &Stage) {
     assert!(succeed(&mut xmpcc("-E -dM none.c")).contains("#define OWN 5"));
     let text = succeed(&mut xmpcc("-E -P -DFIVE=5 none.c"));
     assert!(text.contains("kxmp_start(") && !text.contains("\n# "), "{text}");
-    fail(&mut xmpcc("-E missing.c"), 1, "missing.c");
+    fail(&mut xmpcc("-E missing.c"), 2, "missing.c");
     fail(&mut xmpcc("--no-such-option -DFIVE=5 -c none.c"), 1, "--no-such-option");
     succeed(&mut xmpcc("-S -g -O2 -Wall -std=gnu11 -DFIVE=5 none.c"));
     succeed(&mut xmpcc("-c none.s"));

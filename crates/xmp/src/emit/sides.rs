@@ -252,7 +252,10 @@ impl Translator<'_, '_> {
             ExprKind::Name => self.scopes.var(self.slice(bare(base).span)).map_or(0, |var| var.dims()),
             _ => 0,
         };
-        Ok(format!("{text}{}", "[0]".repeat(dims.max(subs.len()))))
+        match dims.max(subs.len()) {
+            0 => Ok(text),
+            dims => Ok(format!("{}{}", grouped(&text), "[0]".repeat(dims))),
+        }
     }
 
     pub(super) fn side(&mut self, expr: &Expr) -> Result<Side> {
