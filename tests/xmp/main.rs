@@ -49,6 +49,13 @@ fn main() -> ExitCode {
         ("text", text),
         ("encoding", encoding),
         ("mpi", mpi),
+        ("structures", structures),
+        ("lines", lines),
+        ("mark_of_encoding", mark_of_encoding),
+        ("dependencies", dependencies),
+        ("questions", questions),
+        ("temporary", temporary),
+        ("without_mpi", without_mpi),
         ("elements", elements),
         ("without_communication", without_communication),
         ("checked", checked),
@@ -208,6 +215,189 @@ fn mpi(stage: &Stage) {
     job.args(["--oversubscribe", "--allow-run-as-root", "-np", "2"]).arg(&program);
     succeed(job.env("KUMIKI_TIMEOUT", "120s"));
     built(stage, "mpi-alone", text.replace("#include <mpi.h>\n", "").as_bytes());
+}
+
+/// `#line` says which file and line a directive is of, also to programs that run.
+fn lines(stage: &Stage) {
+    let text = "#include <xmp.h>\n#include <string.h>\n#line 100 \"solver.y\"\n#pragma xmp nodes p[*]\n#pragma xmp template t[10]\n\
+                #pragma xmp distribute t[block] onto p\ndouble a[10];\n#pragma xmp align a[i] with t[i]\nint line(void) { return __LINE__; }\n\
+                #line 7 \"main.y\"\nint main(void)\n{\n  int s = 0;\n#pragma xmp loop on t[i] reduction(+:s)\n  for (int i = 0; i < 10; i++) s += i;\n\
+                # 50 \"third.y\"\n  return s != 45 || line() != 105 || strcmp(__FILE__, \"third.y\") || __LINE__ != 50;\n}\n";
+    let program = built(stage, "lines", text.as_bytes());
+    succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program));
+    let source = program.with_extension("c");
+    for (right, wrong, said) in [
+        ("with t[i]", "with u[i]", "solver.y:104:29: error: template `u`"),
+        ("reduction(+:s)", "reduction(+:q)", "main.y:10:38: error: `q` is not declared"),
+        ("return s", "return r", "third.y:50:10: error:"),
+    ] {
+        std::fs::write(&source, text.replace(right, wrong)).expect("a file");
+        fail(stage.command("xmpcc").arg("-c").arg(&source), 1, said);
+    }
+}
+
+/// A mark of the encoding at the beginning, and lines that end with two characters, in the program and in what it includes.
+fn mark_of_encoding(stage: &Stage) {
+    let header = b"\xef\xbb\xbf#define LIMIT 3\r\n#pragma xmp nodes q[2]\r\n";
+    std::fs::write(stage.path("built/marked.h"), header).expect("a file");
+    let text = "#pragma xmp nodes p[2]\r\n#include <xmp.h>\r\n#include \"marked.h\"\r\n#define \\\r\n N 8\r\n#pragma xmp template t[N]\r\n\
+                #pragma xmp distribute t[block] \\\r\n  onto q\r\nint a[N];\r\n#pragma xmp align a[i] with t[i] // each\r\n\
+                int main(void) {\r\n  int s = 0;\r\n#pragma xmp loop on t[i] \\\r\n  reduction(+:s)\r\n  for (int i = 0; i < N; i++) s += LIMIT;\r\n  \
+                return s != 8 * LIMIT;\r\n}\r\n";
+    let marked = |text: &str| [&b"\xef\xbb\xbf"[..], text.as_bytes()].concat();
+    let program = built(stage, "marked", &marked(text));
+    succeed(stage.command("xmprun").args(["-n", "2"]).arg(&program));
+    let source = program.with_extension("c");
+    for (right, wrong, said) in [("p[2]", "p[", "marked.c:1:"), ("+:s", "+:r", "marked.c:14:15: error: `r`")]
+    {
+        std::fs::write(&source, marked(&text.replace(right, wrong))).expect("a file");
+        fail(stage.command("xmpcc").arg("-c").arg(&source), 1, said);
+    }
+}
+
+/// What depends on what is written for `make`, and names the user's files.
+fn dependencies(stage: &Stage) {
+    let folder = stage.path("built/dependencies");
+    std::fs::create_dir_all(folder.join("sub")).expect("a folder");
+    let text = "#include <xmp.h>\n#include \"sub/own.h\"\n#pragma xmp nodes p[*]\nint main(void)\n{\n#pragma xmp barrier\n  return ZERO;\n}\n";
+    std::fs::write(folder.join("main.c"), text).expect("a file");
+    std::fs::write(folder.join("sub/own.h"), "#define ZERO 0\n").expect("a file");
+    let xmpcc = |words: &str| succeed(stage.command("xmpcc").current_dir(&folder).args(words.split(' ')));
+    let written =
+        |name: &str| std::fs::read_to_string(folder.join(name)).expect("the rules").replace("\\\n", "");
+    let headers = format!("{} sub/own.h", stage.path("include/xmp.h").display());
+    for (words, name, target) in [
+        ("-MMD -c main.c", "main.d", "main.o"),
+        ("-MMD -c main.c -o sub/other.o", "sub/other.d", "sub/other.o"),
+        // As automake, CMake and the kernel have it.
+        ("-MT goal.o -MMD -MP -MF sub/goal.Tpo -c -o goal.o main.c", "sub/goal.Tpo", "goal.o"),
+        ("-MMD -MQ a.dir/main.c.o -MF main.c.o.d -o main.c.o -c main.c", "main.c.o.d", "a.dir/main.c.o"),
+        ("-Wp,-MMD,kernel.d -c main.c", "kernel.d", "main.o"),
+        ("-MMD main.c -o program", "program.d", "program"),
+        ("-MM main.c -MF only.d", "only.d", "main.o"),
+        ("-MM main.c -o only2.d -MT x", "only2.d", "x"),
+    ] {
+        xmpcc(words);
+        let rules = written(name);
+        let first = rules.lines().next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(first, format!("{target}: main.c {headers}"), "{words}");
+        assert_eq!(rules.contains("sub/own.h:\n"), words.contains("-MP"), "{words}: {rules}");
+    }
+    assert!(!folder.join("only.o").exists() && folder.join("sub/other.o").exists());
+    assert!(xmpcc("-M main.c").contains("main.o: main.c"));
+    xmpcc("-MD -c main.c");
+    assert!(written("main.d").contains("stdc-predef.h") || written("main.d").contains("/usr/"));
+    succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "2", "./program"]));
+}
+
+/// What build systems ask a compiler, with and without sources.
+fn questions(stage: &Stage) {
+    let folder = stage.path("built/questions");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(
+        folder.join("none.c"),
+        "#include <xmp.h>\n#define OWN 5\nint main(void) { return OWN - FIVE; }\n",
+    )
+    .expect("a file");
+    let xmpcc = |words: &str| {
+        let mut compile = stage.command("xmpcc");
+        compile.current_dir(&folder).args(words.split(' '));
+        compile
+    };
+    let version = succeed(&mut xmpcc("--version"));
+    assert!(version.lines().count() > 1 && version.contains("xmpcc of Kumiki"), "{version}");
+    assert!(succeed(&mut xmpcc("--help")).contains("--omni-local-subscripts"));
+    succeed(&mut xmpcc("-v"));
+    assert!(!succeed(&mut xmpcc("-dumpmachine")).is_empty());
+    assert!(succeed(&mut xmpcc("-E -dM -x c /dev/null")).contains("#define _XCALABLEMP "));
+    assert!(succeed(&mut xmpcc("-E -dM none.c")).contains("#define OWN 5"));
+    let text = succeed(&mut xmpcc("-E -P -DFIVE=5 none.c"));
+    assert!(text.contains("kxmp_start(") && !text.contains("\n# "), "{text}");
+    fail(&mut xmpcc("-E missing.c"), 2, "missing.c");
+    fail(&mut xmpcc("--no-such-option -DFIVE=5 -c none.c"), 1, "--no-such-option");
+    succeed(&mut xmpcc("-S -g -O2 -Wall -std=gnu11 -DFIVE=5 none.c"));
+    succeed(&mut xmpcc("-c none.s"));
+    succeed(&mut xmpcc("none.o -Wl,--as-needed -L . -lm -o none"));
+    succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "2", "./none"]));
+    succeed(&mut xmpcc("-D FIVE=5 -U OWN -I . -isystem . -fsyntax-only none.c"));
+}
+
+/// Nothing of what is made on the way is left, and runs at the same time do not meet, whatever their sources are called.
+fn temporary(stage: &Stage) {
+    let folder = stage.path("built/temporary");
+    let way = folder.join("way");
+    std::fs::create_dir_all(&way).expect("a folder");
+    let text = |number: usize, more: &str| {
+        format!("#include <xmp.h>\n#pragma xmp nodes p[*]\nint main(void)\n{{\n#pragma xmp barrier {more}\n  return xmp_num_nodes() - 2 + {number} - NUMBER;\n}}\n")
+    };
+    let many: Vec<_> = (0..6)
+        .map(|number| {
+            let own = folder.join(number.to_string());
+            std::fs::create_dir_all(&own).expect("a folder");
+            std::fs::write(own.join("same.c"), text(number, "")).expect("a file");
+            let mut compile = stage.command("xmpcc");
+            compile.env("TMPDIR", &way).current_dir(&own).arg(format!("-DNUMBER={number}"));
+            (own, compile.args(["-g", "same.c", "-o", "same"]).spawn().expect("a compiler"))
+        })
+        .collect();
+    for (own, mut compile) in many {
+        assert!(compile.wait().expect("an end").success());
+        assert_eq!(files_of(&own), ["same", "same.c"]);
+        succeed(stage.command("xmprun").current_dir(&own).args(["-n", "2", "./same"]));
+    }
+    let own = folder.join("0");
+    for (words, more, said) in [
+        ("-DNUMBER=0 -MMD", "on q", "wrong.c:5:"),
+        ("-MMD", "", "wrong.c:6:"),
+        ("-DNUMBER=0 -lnot_there", "", "-lnot_there"),
+        ("-include not_there.h", "", "not_there.h"),
+    ] {
+        std::fs::write(own.join("wrong.c"), text(0, more)).expect("a file");
+        let mut compile = stage.command("xmpcc");
+        compile.env("TMPDIR", &way).current_dir(&own).args(words.split(' '));
+        fail(compile.args(["wrong.c", "-o", "wrong"]), 1, said);
+        assert!(!own.join("wrong").exists());
+    }
+    assert!(files_of(&way).is_empty(), "{:?}", files_of(&way));
+}
+
+fn files_of(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).expect("the folder");
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.expect("a file").file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A communicator of MPI before MPI is there, or when it is no more, is refused in words.
+fn without_mpi(stage: &Stage) {
+    let text = |before: &str| {
+        format!("#include <xmp.h>\n#include <mpi.h>\n#pragma xmp nodes p[*]\nint main(int argc, char **argv)\n{{\n  int size;\n  (void)argc, (void)argv;\n  {before}\n  MPI_Comm_size(xmp_get_mpi_comm(), &size);\n  return 0;\n}}\n")
+    };
+    for (name, before, says) in [
+        ("mpi-never", "", "MPI is not initialised: call xmp_init_mpi"),
+        ("mpi-ended", "xmp_init_mpi(&argc, &argv); xmp_finalize_mpi();", "MPI is finalized"),
+    ] {
+        let program = built(stage, name, text(before).as_bytes());
+        let mut job = std::process::Command::new("mpirun.openmpi");
+        job.args(["--oversubscribe", "--allow-run-as-root", "-np", "1"]).arg(&program);
+        let done = job.env("KUMIKI_TIMEOUT", "120s").output().expect("mpirun");
+        let said = String::from_utf8_lossy(&done.stderr).into_owned();
+        assert!(!done.status.success() && said.contains(says), "{said}");
+    }
+}
+
+/// What C cannot assign is refused where the assignment is.
+fn structures(stage: &Stage) {
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[8]\n#pragma xmp distribute t[block] onto p\n\
+                struct pair { int one, two; } a[8];\ndouble b[8];\n#pragma xmp align [i] with t[i] :: a, b\n\
+                int main(void)\n{\n#pragma xmp gmove\n  b[:] = a[:];\n  return 0;\n}\n";
+    let source = stage.path("built/pairs.c");
+    std::fs::write(&source, text).expect("a file");
+    let mut compile = stage.command("xmpcc");
+    compile.arg("-c").arg(&source).arg("-o").arg(stage.path("built/pairs.o"));
+    let said = fail(&mut compile, 1, "incompatible types when assigning to type");
+    assert!(said.contains("pairs.c:10:") || said.contains("pairs.c:11:"), "{said}");
 }
 
 /// What would combine different elements of an array, or replace them, is refused; also where a node has none.

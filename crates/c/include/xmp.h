@@ -144,7 +144,12 @@ static __inline__ MPI_Comm xmp_communicator_of(xmp_desc_t nodes) {
   int is_new, size, count;
   const int *ranks;
   MPI_Group all, some;
-  MPI_Comm *comm = (MPI_Comm *)kxmp_communicator(nodes, &is_new);
+  MPI_Comm *comm;
+  MPI_Initialized(&size);
+  if (!size) kxmp_refuse("MPI is not initialised: call xmp_init_mpi(&argc, &argv), or MPI_Init, before a communicator is asked for");
+  MPI_Finalized(&size);
+  if (size) kxmp_refuse("MPI is finalized: there is no communicator any more");
+  comm = (MPI_Comm *)kxmp_communicator(nodes, &is_new);
   if (comm == NULL) return MPI_COMM_NULL;                      /* this node is not among them */
   if (is_new) {
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -111,6 +111,10 @@ fn foreign() -> Option<commands::Outcome> {
         "acprun" => Some(acprun::run(&words)),
         "macprun" => Some(macprun::run(&words)),
         "waitio-serv" => Some(waitio_serv::run(&words)),
+        "xmpcc" if words.first().is_some_and(|word| word == "--help") => {
+            let shown = help::command().try_get_matches_from(["kumiki", "xmpcc", "--help"]);
+            Some(shown.map_or_else(|error| told(&error), |_| Ok(0)))
+        }
         "xmpcc" => Some(xmpcc::run(&words)),
         "xmprun" => Some(xmprun(&words)),
         _ if asked("acprun") => Some(acprun::run(&words[1..])),

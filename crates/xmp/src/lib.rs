@@ -20,6 +20,7 @@ mod emit;
 mod golden;
 mod mark;
 mod names;
+mod near;
 mod parse;
 #[cfg(test)]
 mod robust;

@@ -61,8 +61,11 @@ impl Marker<'_> {
                 if tail.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
                     continue;
                 }
-                let lost = line[..line.len() - tail.len()].matches('\n').count();
-                self.out.push_str(&format!("{begin} {}{} {END}", "\n".repeat(lost), without_comments(tail)));
+                // To a preprocessor it would end the line by itself.
+                let (tail, ending) = tail.strip_suffix('\r').map_or((tail, ""), |tail| (tail, "\r"));
+                let lost = line[..line.len() - tail.len() - ending.len()].matches('\n').count();
+                let words = without_comments(tail);
+                self.out.push_str(&format!("{begin} {}{words} {END}{ending}", "\n".repeat(lost)));
                 return;
             }
         }
@@ -201,6 +204,13 @@ mod tests {
         assert!(out.contains("__kxmp_begin_xmp__  nodes  \n  p(N)  __kxmp_end__"), "{out}");
         assert!(!out.contains("four") && !out.contains('z'), "{out}");
         assert!(out.ends_with("__kxmp_end__\nb\n"), "{out}");
+    }
+
+    #[test]
+    fn a_directive_ends_on_its_line_where_lines_end_with_two_characters() {
+        let out = marked("#pragma xmp nodes p[ // x\r\n#pragma xmp task \\\r\n on p\r\nint i;\r\n");
+        assert!(out.starts_with("__kxmp_begin_xmp__  nodes p[  __kxmp_end__"), "{out:?}");
+        assert!(out.ends_with("on p __kxmp_end__\r\nint i;\r\n"), "{out:?}");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Names and what they stand for: variables of C, nodes and templates, by scope.
 
+use crate::near::near;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -94,6 +95,8 @@ pub(crate) struct Array {
     /// Axis of the template, fastest first, and the offset; None: collapsed.
     pub(crate) align: Vec<Option<(usize, String)>>,
     pub(crate) shadow: RefCell<Vec<Shadow>>,
+    /// A directive has said how wide it is, be it nothing.
+    pub(crate) has_shadow: Cell<bool>,
     pub(crate) storage: Owner,
     /// A pointer of C keeps its variable.
     pub(crate) is_pointer: bool,
@@ -302,5 +305,11 @@ impl Scopes {
         names.sort();
         names.dedup();
         names
+    }
+
+    /// Advice for the name of a variable that is not declared: the nearest one that is.
+    pub(crate) fn near_var(&self, wrong: &str) -> String {
+        let known = self.list.iter().flat_map(|scope| scope.vars.keys().map(String::as_str));
+        near(wrong, known).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default()
     }
 }

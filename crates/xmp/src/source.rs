@@ -188,6 +188,20 @@ impl<'a> Source<'a> {
         self.originals.contains_key(self.place(at).0)
     }
 
+    /// Whether a byte is in a directive.
+    pub(crate) fn is_in_directive(&self, at: usize) -> bool {
+        let next = self.directives.partition_point(|raw| raw.span.start <= at);
+        next.checked_sub(1).is_some_and(|index| at < self.directives[index].span.end)
+    }
+
+    /// Whether a word stands anywhere in the text of C, this piece of it left out.
+    pub(crate) fn has_word(&self, word: &str, without: Span) -> bool {
+        let is_outside = |span: Span| span.end <= without.start || span.start >= without.end;
+        self.tokens
+            .iter()
+            .any(|token| token.kind == Kind::Word && is_outside(token.span) && self.slice(token.span) == word)
+    }
+
     pub(crate) fn diagnostic(&self, problem: &Problem) -> Diagnostic {
         let at = problem.at.min(self.text.len());
         let (file, line) = self.place(at);
@@ -203,7 +217,8 @@ impl<'a> Source<'a> {
             .collect();
         let marker = self.text.get(begin..at).and_then(|before| before.find(BEGIN_XMP));
         let column = if marker.is_some() {
-            column.saturating_sub(BEGIN_XMP.len() + 1 - "#pragma xmp".len())
+            // Two spaces are one behind the preprocessor.
+            column.saturating_sub(BEGIN_XMP.len() - "#pragma xmp".len())
         } else {
             column
         };
@@ -314,7 +329,7 @@ impl Lexer<'_> {
         Some(number)
     }
 
-    /// A directive that came through `_Pragma`: macros in it stay as they are.
+    /// A directive that came through `_Pragma`.
     fn pragma(&mut self, end: usize, words: &str) {
         let start = self.at;
         self.tokens.push(Token { kind: Kind::Open, span: Span::new(start, start) });
@@ -325,6 +340,8 @@ impl Lexer<'_> {
                 _ => self.token(),
             }
         }
+        // The line feed stays: a line marker may follow.
+        let end = if self.text[..end].ends_with('\n') { end - 1 } else { end };
         self.tokens.push(Token { kind: Kind::Close, span: Span::new(end, end) });
     }
 

@@ -147,7 +147,9 @@ fn own_indices(t: &Template, dim: c_int) -> Result<i64> {
 
 fn block(t: &Template, dim: c_int) -> Result<i64> {
     match form(t, dim)? {
-        Form::None | Form::Irregular(_) => {
+        // One block, which every node has.
+        Form::None => bounds(t, dim).map(|(lower, upper)| upper - lower + 1),
+        Form::Irregular(_) => {
             Err(Error::Refused(format!("dimension {dim} of template {} has no blocks of one width", t.name)))
         }
         _ => Ok(t.space()?.axis(t.turned(axis(dim, t.ndims)?)).width() as i64),

@@ -7,7 +7,7 @@ use std::arch::asm;
 use std::cmp::Ordering;
 
 /// A `long double`.
-type Long = [u64; 2];
+pub(super) type Long = [u64; 2];
 /// A `long double _Complex`.
 type Complex = [u64; 4];
 
@@ -80,8 +80,66 @@ fn compared(left: Long, right: Long) -> Option<Ordering> {
     }
 }
 
-fn is_true(value: Long) -> bool {
+pub(super) fn is_true(value: Long) -> bool {
     compared(value, [0; 2]) != Some(Ordering::Equal)
+}
+
+/// A number goes through the processor, which reads it as one type and writes it as another.
+macro_rules! converted {
+    ($from:expr, $load:literal, $to:expr, $store:literal) => {{
+        let (from, mut to) = ($from, $to);
+        // SAFETY: as many bytes are read and written as both have, at most; the stack is left empty, as it was.
+        unsafe {
+            asm!(
+                $load,
+                $store,
+                from = in(reg) &raw const from,
+                to = in(reg) &raw mut to,
+                out("st(0)") _, out("st(1)") _, out("st(2)") _, out("st(3)") _,
+                out("st(4)") _, out("st(5)") _, out("st(6)") _, out("st(7)") _,
+                options(nostack)
+            );
+        }
+        to
+    }};
+}
+
+pub(super) fn of_double(number: f64) -> Long {
+    converted!(number, "fld qword ptr [{from}]", [0, 0], "fstp tbyte ptr [{to}]")
+}
+
+/// Of a number that has 64 bits, with or without a sign.
+pub(super) fn of_whole(number: i128) -> Long {
+    let bits = number.unsigned_abs() as u64;
+    if bits == 0 {
+        return [0; 2];
+    }
+    let above = bits.leading_zeros();
+    [bits << above, u64::from(0x3fff + 63 - above) | if number < 0 { 0x8000 } else { 0 }]
+}
+
+pub(super) fn double(number: Long) -> f64 {
+    converted!(number, "fld tbyte ptr [{from}]", 0.0f64, "fstp qword ptr [{to}]")
+}
+
+pub(super) fn single(number: Long) -> f32 {
+    converted!(number, "fld tbyte ptr [{from}]", 0.0f32, "fstp dword ptr [{to}]")
+}
+
+/// Cut off at the point.
+pub(super) fn whole([bits, rest]: Long) -> i128 {
+    let below = 0x3fff + 63 - (rest & 0x7fff) as i64;
+    let size = match below {
+        64.. => 0,
+        0.. => i128::from(bits >> below),
+        -62.. => i128::from(bits) << -below,
+        _ => i128::MAX,
+    };
+    if rest & 0x8000 == 0 {
+        size
+    } else {
+        -size
+    }
 }
 
 fn truth(truth: bool) -> Long {

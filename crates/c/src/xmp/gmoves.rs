@@ -1,15 +1,16 @@
 //! `gmove`: an assignment between sections of arrays, wherever they are.
 
 use super::arrays::KxmpArray;
-use super::asynchronous::{run, Memory, AT_ONCE};
+use super::asynchronous::{run, Memory};
 use super::collectives::meet;
 use super::sections::{KxmpPart, KxmpSide, REST};
 use super::sets::Set;
 use super::{alike, conversions, directory, edge, session, sets, tasks, MOST_DIMENSIONS};
 use crate::api::buffers::{list, size_for};
 use crate::guard::misuse;
-use kumiki::array::{Layout, Mapping, Nodes, Plan, Reach, Section, Sub};
-use kumiki::{GlobalPtr, Rank, Result, Shape, World};
+use kumiki::array::{Layout, Mapping, Nodes, Owned, Part, Plan, Reach, Section, Sub};
+use kumiki::raw::Booking;
+use kumiki::{GlobalPtr, Purpose, Rank, Result, Shape, World};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_long};
 use std::sync::Arc;
@@ -117,21 +118,21 @@ pub unsafe extern "C" fn kxmp_gmove(
                 let of = |side: &Side| format!("{} {:?}", side.name, side.section);
                 alike(place, &set, || format!("gmove({} = {})", of(&left), of(&right)))?;
             }
-            if left.kind != right.kind && conversions::is_possible(right.kind, left.kind) {
-                return convert_and_move(&set, mode, &left, &right);
-            }
             match mode {
                 COLLECTIVE => {
+                    let mut values = match is_converted(&left, &right) {
+                        true => Some(converted(&left, &right)?),
+                        false => None,
+                    };
+                    let source = match &mut values {
+                        Some((memory, _)) => Memory { start: memory.as_mut_ptr(), bytes: memory.len() },
+                        None => right.memory,
+                    };
                     let plan = session::with(|world| {
-                        Plan::copy(
-                            world,
-                            all,
-                            left.element,
-                            (&left.map, &left.section),
-                            (&right.map, &right.section),
-                        )
+                        let (to, from) = ((&left.map, &left.section), (&right.map, &right.section));
+                        Plan::copy(world, all, left.element, to, from)
                     })?;
-                    run(&plan, right.memory, left.memory, None, id)
+                    run(&plan, source, left.memory, None, id)
                 }
                 _ => one_sided(&set, mode == IN, &left, &right),
             }
@@ -139,71 +140,50 @@ pub unsafe extern "C" fn kxmp_gmove(
     }
 }
 
-/// Between numbers of different types: what is no array is converted, where it is.
-///
-/// # Safety
-/// The program must not use the memory of both sides meanwhile.
-unsafe fn convert_and_move(set: &Set, mode: c_int, left: &Side, right: &Side) -> Result<()> {
-    // A variable of this node, one element behind the other.
-    let dense = |like: &Side, kind: c_int, nodes: &Nodes, bytes: &mut [u8]| -> Result<Side> {
-        let map = Mapping::everywhere(nodes, &like.section.shape())?;
-        let memory = Memory { start: bytes.as_mut_ptr(), bytes: bytes.len() };
-        let (section, element) = (map.whole(), conversions::element_of(kind));
-        Ok(Side {
-            map,
-            section,
-            memory,
-            element,
-            kind,
-            name: like.name.clone(),
-            number: None,
-            is_array: false,
-        })
-    };
-    let own = Nodes::single(sets::rank());
-    let go = |left: &Side, right: &Side| -> Result<()> {
-        if mode != COLLECTIVE {
-            return one_sided(set, mode == IN, left, right);
-        }
-        let plan = session::with(|world| {
-            let (to, from) = ((&left.map, &left.section), (&right.map, &right.section));
-            Plan::copy(world, set.nodes()?, left.element, to, from)
-        })?;
-        // SAFETY: as the caller promises.
-        unsafe { run(&plan, right.memory, left.memory, None, AT_ONCE) }
-    };
-    if !right.is_array {
-        let values = read(right, &layout_of(right));
-        let mut values = conversions::converted(&values, right.element, right.kind, left.kind)?;
-        return go(left, &dense(right, left.kind, set.nodes()?, &mut values)?);
-    }
-    let mut values = vec![0; left.section.len() as usize * right.element];
-    go(&dense(left, right.kind, if mode == IN { &own } else { set.nodes()? }, &mut values)?, right)?;
-    let values = conversions::converted(&values, right.element, right.kind, left.kind)?;
-    write(left, &layout_of(left), &values);
-    Ok(())
+/// Whether the elements of the right side become those of another type.
+fn is_converted(left: &Side, right: &Side) -> bool {
+    left.kind != right.kind && conversions::is_possible(right.kind, left.kind)
 }
 
-/// Where the elements of a section of a variable lie.
-fn layout_of(side: &Side) -> Layout {
-    let (mut start, mut stride, mut loops) = (0, 1i64, Vec::new());
-    for (span, size) in side.section.spans().iter().zip(side.map.sizes()).rev() {
-        start += span.base * stride;
-        loops.push((span.count as usize, (span.step * stride) as isize));
-        stride *= size as i64;
+/// What this node has of the right side as elements of the left, in memory that lies as that of the right side does.
+fn converted(left: &Side, right: &Side) -> Result<(Vec<u8>, Booking)> {
+    let part = right.map.part(sets::rank());
+    let bytes = size_for(usize::try_from(part.len()).unwrap_or(usize::MAX), left.element, &right.name)?;
+    let booked = session::with(|world| kumiki::raw::book(world, Purpose::Comm, bytes))?;
+    // What is not in the section is not touched, and takes no memory.
+    let mut memory = vec![0; bytes];
+    for layout in own(&part, &right.section) {
+        let values = conversions::converted(&read(right, &layout), right.element, right.kind, left.kind)?;
+        write_to(&mut memory, left.element, &layout, &values);
     }
-    loops.reverse();
-    Layout { start: start as usize, loops }
+    Ok((memory, booked))
+}
+
+/// Where this node has elements of a section.
+fn own(part: &Part<'_>, section: &Section) -> Vec<Layout> {
+    let mut all = vec![Layout { start: 0, loops: Vec::new() }];
+    for (at, span) in section.spans().iter().enumerate() {
+        let owned = match part.node(at) {
+            Some(node) => part.mapping().dimensions()[at].owned(node, span.base, span.step, span.count),
+            None => Vec::new(),
+        };
+        let stride = part.strides()[at] as i64;
+        let longer = |layout: &Layout, owned: &Owned| {
+            let start = layout.start + (owned.local * stride) as usize;
+            let last = (owned.count as usize, (owned.local_stride * stride) as isize);
+            Layout { start, loops: layout.loops.iter().copied().chain([last]).collect() }
+        };
+        all = all.iter().flat_map(|layout| owned.iter().map(|owned| longer(layout, owned))).collect();
+    }
+    all
 }
 
 fn check(left: &Side, right: &Side) -> Result<()> {
-    let is_convertible =
-        conversions::is_possible(right.kind, left.kind) && !(left.is_array && right.is_array);
     let is_alike = left.kind == right.kind || left.kind == 0 || right.kind == 0;
-    let is_same = left.element == right.element && is_alike || is_convertible;
+    let is_same = left.element == right.element && is_alike || is_converted(left, right);
     if !is_same {
         return Err(misuse(format!(
-            "{} and {} have elements of different types ({} and {} bytes); assign through an array of the same type",
+            "{} and {} have elements of different types ({} and {} bytes) that C does not convert into each other",
             left.name, right.name, left.element, right.element
         )));
     }
@@ -291,7 +271,7 @@ fn get_all(
     from: &Side,
     have_read: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let element = to.element;
+    let element = from.element;
     let mut values = Vec::with_capacity(pieces.len());
     for (piece, there) in pieces {
         values.push(match there {
@@ -308,8 +288,18 @@ fn get_all(
         });
     }
     have_read()?;
-    pieces.iter().zip(&values).for_each(|((piece, _), bytes)| write(to, &piece.here, bytes));
+    for ((piece, _), bytes) in pieces.iter().zip(values) {
+        write(to, &piece.here, &as_left(to, from, bytes)?);
+    }
     Ok(())
+}
+
+/// Elements of the right side as those of the left.
+fn as_left(left: &Side, right: &Side, bytes: Vec<u8>) -> Result<Vec<u8>> {
+    match is_converted(left, right) {
+        true => conversions::converted(&bytes, right.element, right.kind, left.kind),
+        false => Ok(bytes),
+    }
 }
 
 fn put_all(
@@ -319,7 +309,10 @@ fn put_all(
     from: &Side,
     have_read: impl FnOnce() -> Result<()>,
 ) -> Result<()> {
-    let values: Vec<Vec<u8>> = pieces.iter().map(|(piece, _)| read(from, &piece.here)).collect();
+    let mut values = Vec::with_capacity(pieces.len());
+    for (piece, _) in pieces {
+        values.push(as_left(to, from, read(from, &piece.here))?);
+    }
     have_read()?;
     for ((piece, there), bytes) in pieces.iter().zip(&values) {
         match there {
@@ -351,7 +344,10 @@ fn read(side: &Side, layout: &Layout) -> Vec<u8> {
 /// Elements that lie one behind the other to their places in this node's memory.
 fn write(side: &Side, layout: &Layout, bytes: &[u8]) {
     // SAFETY: the program leaves it alone meanwhile.
-    let (memory, element) = (unsafe { side.memory.slice() }, side.element);
+    write_to(unsafe { side.memory.slice() }, side.element, layout, bytes);
+}
+
+fn write_to(memory: &mut [u8], element: usize, layout: &Layout, bytes: &[u8]) {
     let mut elements = bytes.chunks_exact(element);
     each(layout, |at| {
         if let Some(value) = elements.next() {

@@ -104,8 +104,14 @@ impl Translator<'_, '_> {
     pub(super) fn array_named(&self, name: Span, what: &str) -> Result<Rc<Array>> {
         let text = self.slice(name);
         self.scopes.var(text).and_then(|var| var.distributed()).ok_or_else(|| {
-            let known = if self.scopes.var(text).is_some() { "is not aligned" } else { "is not declared" };
-            Problem::new(name.start, format!("`{text}` {known}: {what} needs a distributed array"))
+            let message = match self.scopes.var(text) {
+                Some(_) => format!("`{text}` is not aligned: {what} needs a distributed array"),
+                None => format!(
+                    "`{text}` is not declared: {what} needs a distributed array{}",
+                    self.scopes.near_var(text)
+                ),
+            };
+            Problem::new(name.start, message)
         })
     }
 
@@ -125,7 +131,7 @@ impl Translator<'_, '_> {
                 Some(widths) => self.widths(*name, &array, widths)?,
                 None => "0".into(),
             };
-            if array.shadow.borrow().iter().all(|one| *one == Shadow::None) {
+            if !array.has_shadow.get() {
                 return Err(Problem::new(
                     name.start,
                     format!(
@@ -333,6 +339,7 @@ impl Translator<'_, '_> {
     fn named_memory(&mut self, variable: &Expr, what: &str) -> Result<Memory> {
         let name = self.slice(variable.span).to_owned();
         let Some(var) = self.scopes.var(&name) else {
+            self.check_declared(variable.span, Span::default())?;
             return Ok(Memory { pointer: format!("(void *)&{name}"), element: name, count: "1".into() });
         };
         if let Some(array) = var.distributed() {

@@ -131,7 +131,12 @@ impl Translator<'_, '_> {
             ExprKind::Number | ExprKind::Opaque | ExprKind::SizeofType => {
                 Ok(self.slice(expr.span).to_owned())
             }
-            ExprKind::Name => Ok(self.name(expr.span)),
+            ExprKind::Name => {
+                if self.source.is_in_directive(expr.span.start) {
+                    self.check_declared(expr.span, Span::default())?;
+                }
+                Ok(self.name(expr.span))
+            }
             ExprKind::Image(..) => self.fetched(expr),
             ExprKind::Call(function, arguments) => self.call(expr, function, arguments),
             ExprKind::Statement(inner) => {

@@ -115,8 +115,8 @@ impl<'a> Translator<'_, 'a> {
     }
 
     fn problem(&mut self, problem: Problem) {
-        let known =
-            self.problems.iter().any(|other| other.at == problem.at && other.message == problem.message);
+        // What is wrong is found when a directive is read, and again when it is translated: in other words, perhaps.
+        let known = self.problems.iter().any(|other| other.at == problem.at);
         if self.problems.len() < PROBLEMS_MAX && !known {
             self.problems.push(problem);
         }

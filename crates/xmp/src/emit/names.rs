@@ -4,6 +4,7 @@ use super::{flat, Translator};
 use crate::ast::{Declaration, Declarator, Derived, Expr, ExprKind, Spec, Stmt, StmtKind, Storage};
 use crate::directive::*;
 use crate::names::{Array, Coarray, Layout, Nodes, Owner, Scope, Set, Shadow, Shape, Template, Var};
+use crate::near::near;
 use crate::source::{Problem, Result, Span};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -205,12 +206,28 @@ impl Translator<'_, '_> {
                 "declare it with `#pragma xmp {}`",
                 if what == "template" { "template" } else { "nodes" }
             ),
-            false => format!(
-                "declared are {}",
-                known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            ),
+            false => match near(text, known.iter().map(String::as_str)) {
+                Some(name) => format!("did you mean `{name}`?"),
+                None => format!(
+                    "declared are {}",
+                    known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+                ),
+            },
         };
         Problem::new(name.start, format!("{what} `{text}` is not declared: {advice}"))
+    }
+
+    /// Refuses a name that is no variable and stands nowhere else: the compiler would name it amid text that nobody has written.
+    pub(super) fn check_declared(&self, name: Span, without: Span) -> Result<()> {
+        let text = self.slice(name);
+        let rest = self.source.text.get(name.end..).unwrap_or("");
+        let is_known = self.scopes.var(text).is_some() || self.scopes.set(text).is_some();
+        let is_builtin = text.starts_with("__") || rest.trim_start().starts_with('(');
+        if is_known || is_builtin || self.source.has_word(text, without) {
+            return Ok(());
+        }
+        let advice = self.scopes.near_var(text);
+        Err(Problem::new(name.start, format!("`{text}` is not declared{advice}")))
     }
 
     fn declare_distribution(&mut self, list: &[(Span, Rc<Formats>)], onto: Span) -> Result<()> {
@@ -317,7 +334,10 @@ impl Translator<'_, '_> {
         let Some(var) = self.scopes.var(&text) else {
             return Err(Problem::new(
                 name.start,
-                format!("array `{text}` is not declared before this directive"),
+                format!(
+                    "array `{text}` is not declared before this directive{}",
+                    self.scopes.near_var(&text)
+                ),
             ));
         };
         if self.is_repeated(&text) {
@@ -379,6 +399,7 @@ impl Translator<'_, '_> {
             name: text,
             element,
             shadow: RefCell::new(vec![Shadow::None; sizes.len()]),
+            has_shadow: Cell::new(false),
             sizes,
             template: template.clone(),
             align,
@@ -503,7 +524,11 @@ impl Translator<'_, '_> {
             let text = self.slice(*name);
             let array = self.scopes.var(text).and_then(|var| var.distributed());
             let Some(array) = array else {
-                return Err(Problem::new(name.start, format!("`{text}` is not aligned: a shadow belongs to a distributed array, behind its align directive")));
+                let message = match self.scopes.var(text) {
+                    Some(_) => format!("`{text}` is not aligned: a shadow belongs to a distributed array, behind its align directive"),
+                    None => format!("array `{text}` is not declared before this directive{}", self.scopes.near_var(text)),
+                };
+                return Err(Problem::new(name.start, message));
             };
             if widths.len() != array.dims() {
                 return Err(Problem::new(
@@ -520,6 +545,7 @@ impl Translator<'_, '_> {
             }
             let shadow = widths.iter().map(|width| self.shadow_of(width)).collect();
             *array.shadow.borrow_mut() = shadow;
+            array.has_shadow.set(true);
             array.made_at.set(index);
         }
         Ok(())
@@ -546,7 +572,7 @@ impl Translator<'_, '_> {
             let Some(var) = self.scopes.var(text) else {
                 return Err(Problem::new(
                     name.start,
-                    format!("`{text}` is not declared before this directive"),
+                    format!("`{text}` is not declared before this directive{}", self.scopes.near_var(text)),
                 ));
             };
             if var.coarray().is_none() {

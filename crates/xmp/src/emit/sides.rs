@@ -42,12 +42,23 @@ impl Translator<'_, '_> {
                 "gmove moves data and does not compute: only `=` can stand here",
             ));
         }
+        self.check_names(left, stmt.span)?;
+        self.check_names(right, stmt.span)?;
         let members = (self.under_member(left)?, self.under_member(right)?);
         if members.0.is_some() || members.1.is_some() {
             return self.gmove_member(at, mode, id, left, right, members);
         }
         let id = self.id(id)?;
         self.gmove_sides(at, mode, &id, left, right)
+    }
+
+    fn check_names(&self, expr: &Expr, without: Span) -> Result<()> {
+        match expr.kind {
+            ExprKind::Name => self.check_declared(expr.span, without),
+            _ => super::expressions::children(expr)
+                .iter()
+                .try_for_each(|child| self.check_names(child, without)),
+        }
     }
 
     fn gmove_sides(&mut self, at: usize, mode: Mode, id: &str, left: &Expr, right: &Expr) -> Result<String> {
@@ -75,8 +86,16 @@ impl Translator<'_, '_> {
         if to.ranks == 0 && !to.is_distributed && !from.is_distributed {
             return Err(Problem::new(at, "neither side of this gmove is a distributed array"));
         }
+        // What cannot be assigned is told by the compiler; values were assigned before.
+        let checked = match from.ranks != 0 || from.is_distributed {
+            true => {
+                let (to, from) = (self.element_type(left)?, self.element_type(right)?);
+                format!("if (0) {to} = {from}; ")
+            }
+            false => String::new(),
+        };
         Ok(format!(
-            "{{ {}{}kxmp_gmove({}, {}, &{}, &{}, {id}); }}",
+            "{{ {}{}{checked}kxmp_gmove({}, {}, &{}, &{}, {id}); }}",
             to.before,
             from.before,
             self.at(at),
@@ -233,7 +252,10 @@ impl Translator<'_, '_> {
             ExprKind::Name => self.scopes.var(self.slice(bare(base).span)).map_or(0, |var| var.dims()),
             _ => 0,
         };
-        Ok(format!("{text}{}", "[0]".repeat(dims.max(subs.len()))))
+        match dims.max(subs.len()) {
+            0 => Ok(text),
+            dims => Ok(format!("{}{}", grouped(&text), "[0]".repeat(dims))),
+        }
     }
 
     pub(super) fn side(&mut self, expr: &Expr) -> Result<Side> {

@@ -47,7 +47,12 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         return Err(translator.problems);
     }
     let text = translator.splice(Span::new(0, source.text.len()), &parts);
-    Ok(format!("#include <kumiki_xmp.h>\n{text}\n{}", translator.registration()))
+    // What is said about macros of the run time names the user's file, not one that is gone.
+    let head = match source.place(source.text.len()) {
+        ("", _) => String::new(),
+        (file, _) => format!("# 1 \"{}\"\n", file.replace('\\', "\\\\").replace('"', "\\\"")),
+    };
+    Ok(format!("{head}#include <kumiki_xmp.h>\n{text}\n{}", translator.registration()))
 }
 
 impl Translator<'_, '_> {

@@ -3,6 +3,7 @@
 use super::Parser;
 use crate::ast::Expr;
 use crate::directive::*;
+use crate::near::near;
 use crate::source::{Problem, Raw, Result, Source, Span};
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -133,9 +134,18 @@ impl Parser<'_, '_> {
 
     fn on(&mut self) -> Result<Option<Reference>> {
         match self.take("on") {
-            true => self.reference().map(Some),
+            true => self.one_reference().map(Some),
             false => Ok(None),
         }
+    }
+
+    /// What stands behind `on`.
+    fn one_reference(&mut self) -> Result<Reference> {
+        let reference = self.reference()?;
+        if self.is(",") {
+            return Err(Problem::new(self.offset(), "one set of nodes, or one template, can stand behind `on`: name nodes that have them all, or write a directive for each"));
+        }
+        Ok(reference)
     }
 
     fn id(&mut self) -> Result<Option<Expr>> {
@@ -171,6 +181,9 @@ impl Parser<'_, '_> {
                 }
             }
             self.expect(")")?;
+            if self.is("(") || self.is("[") {
+                return Err(Problem::new(self.offset(), "in parentheses all dimensions stand in one pair, `t(i,j)`; in brackets each has its own, `t[j][i]`, and they come in the opposite order"));
+            }
             return Ok(Some(Subs { notation: Notation::Round, list }));
         }
         if !self.is("[") {
@@ -178,7 +191,16 @@ impl Parser<'_, '_> {
         }
         while self.take("[") {
             list.push(self.one_subscript()?);
+            if self.is(",") {
+                return Err(Problem::new(self.offset(), "in brackets each dimension has its own pair, `t[j][i]`; in parentheses all stand in one, `t(i,j)`, and come in the opposite order"));
+            }
             self.expect("]")?;
+        }
+        if self.is("(") {
+            return Err(Problem::new(
+                self.offset(),
+                "the dimensions are either all in brackets, `t[j][i]`, or all in parentheses, `t(i,j)`",
+            ));
         }
         Ok(Some(Subs { notation: Notation::Square, list }))
     }
@@ -473,7 +495,7 @@ impl Parser<'_, '_> {
 
     fn task(&mut self) -> Result<Directive> {
         self.expect("on")?;
-        let on = self.reference()?;
+        let on = self.one_reference()?;
         let nocomm = self.take("nocomm");
         Ok(Directive::Task { on, nocomm })
     }
@@ -741,7 +763,7 @@ impl Parser<'_, '_> {
 
 /// Names one that is written nearly so.
 fn nearest(wrong: &str) -> String {
-    const NAMES: [&str; 26] = [
+    const NAMES: [&str; 25] = [
         "nodes",
         "template",
         "distribute",
@@ -767,9 +789,13 @@ fn nearest(wrong: &str) -> String {
         "wait",
         "lock",
         "unlock",
-        "broadcast",
     ];
     let common = |name: &str| name.bytes().zip(wrong.bytes()).take_while(|(a, b)| a == b).count();
-    let best = NAMES.iter().max_by_key(|name| common(name)).filter(|name| common(name) >= 3);
-    best.map(|name| format!("; `{name}` is one")).unwrap_or_default()
+    let best = NAMES.iter().copied().max_by_key(|name| common(name)).filter(|name| common(name) >= 3);
+    let other = (wrong == "broadcast").then_some("bcast");
+    other
+        .or(near(wrong, NAMES.iter().copied()))
+        .or(best)
+        .map(|name| format!("; `{name}` is one"))
+        .unwrap_or_default()
 }

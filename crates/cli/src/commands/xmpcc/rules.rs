@@ -1,0 +1,58 @@
+//! What depends on what, for `make`: asked of the compiler with the files as they are, so that it names them.
+
+use super::line::{preprocessing, Asked, Stage};
+use super::{cc, started, with_ending, Outcome, Wrapper};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Which files the inputs depend on, and nothing else.
+pub(super) fn rules(wrapper: Wrapper, prefix: &Path, asked: &Asked) -> Outcome {
+    for index in &asked.inputs {
+        let input = Path::new(&asked.words[*index]);
+        let file = asked.depends.file.as_deref().map(Path::new);
+        let line = rules_line(wrapper, prefix, asked, input, asked.output.as_deref().or(file));
+        let code = started(wrapper, asked, &line)?;
+        if code != 0 {
+            return Ok(code);
+        }
+    }
+    Ok(0)
+}
+
+/// Writes down which files an input depends on, if that was asked for beside the rest; the user's are named, not what was made of them.
+pub(super) fn write_rules(wrapper: Wrapper, prefix: &Path, asked: &Asked, input: &Path) -> Outcome {
+    if asked.depends.kind.is_none() {
+        return Ok(0);
+    }
+    // As the compiler of GNU names them.
+    let file = match (&asked.depends.file, &asked.output) {
+        (Some(file), _) => PathBuf::from(file),
+        (None, Some(output)) => output.with_extension("d"),
+        (None, None) => with_ending(input, "d").into(),
+    };
+    let mut line = rules_line(wrapper, prefix, asked, input, Some(&file));
+    if !asked.depends.has_target {
+        let object = PathBuf::from(with_ending(input, "o"));
+        let target = asked.output.clone().filter(|_| asked.stage != Stage::Text).unwrap_or(object);
+        line.extend(["-MQ".into(), target.into()]);
+    }
+    started(wrapper, asked, &line)
+}
+
+fn rules_line(
+    wrapper: Wrapper,
+    prefix: &Path,
+    asked: &Asked,
+    input: &Path,
+    file: Option<&Path>,
+) -> Vec<OsString> {
+    let mut line = wrapper.compiler();
+    line.push(asked.depends.kind.unwrap_or("-M").into());
+    line.push("-D_XCALABLEMP=201811".into());
+    line.extend(preprocessing(asked));
+    line.extend(cc::compile_flags(prefix));
+    line.extend(asked.depends.words.iter().cloned());
+    line.extend(file.iter().flat_map(|file| ["-MF".into(), file.into()]));
+    line.push(input.into());
+    line
+}
