@@ -202,6 +202,13 @@ fn options(stage: &Stage) {
     let hosts = hosts.to_str().expect("a path");
     let said = succeed(&mut stage.acprun(&["-n", "3", "-nodefile", hosts, "-ndev", "udp"], &program, &[]));
     assert_eq!(said.matches("-ndev udp has no effect").count(), 1, "{said}");
+    // A file with slots, and no `-np`: as many as it has. No shell is needed, nor may be: there is none in this PATH.
+    std::fs::write(hosts, "# here\r\nlocalhost slots=2\r\n\r\n127.0.0.1:1\r\n[::1]:1\r\n").expect("a file");
+    let mut job = stage.acprun(&["-machinefile", hosts], &program, &["starter", "1024"]);
+    succeed(job.env("PATH", "/nowhere"));
+    std::fs::write(hosts, "localhost\nlocalhost four\n").expect("a file");
+    let wrong = format!("line 2 of {hosts}: `four` should be slots=N");
+    fail(&mut stage.acprun(&["-machinefile", hosts], &program, &[]), 1, &wrong);
     // 70 MiB do not fit into 64; a small limit is none.
     for (limit, code) in [("64M", 3), ("4096", 0)] {
         let mut job = stage.acprun(&["-np", "2", "-smemsize-dl", limit], &program, &["heap", "73400320"]);
