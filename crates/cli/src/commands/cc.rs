@@ -305,7 +305,9 @@ pub(super) fn compile_flags(prefix: &Path) -> Vec<OsString> {
 
 fn link_flags(prefix: &Path) -> Vec<OsString> {
     let library = prefix.join("lib");
-    let mut flags: Vec<OsString> = vec!["-L".into(), library.clone().into(), "-lkumiki".into()];
+    let mut flags: Vec<OsString> = vec!["-L".into(), library.clone().into()];
+    // Linkers drop what nothing before it has asked for, in some distributions: these words may stand before the source.
+    flags.extend(["-Wl,--push-state,--no-as-needed", "-lkumiki", "-Wl,--pop-state"].map(OsString::from));
     flags.extend(["-Xlinker".into(), "-rpath".into(), "-Xlinker".into(), library.into()]);
     flags
 }
@@ -331,7 +333,7 @@ mod tests {
 
     #[test]
     fn linking_gets_the_library_and_compiling_does_not() {
-        let linked = "-L /p/lib -lkumiki -Xlinker -rpath -Xlinker /p/lib";
+        let linked = "-L /p/lib -Wl,--push-state,--no-as-needed -lkumiki -Wl,--pop-state -Xlinker -rpath -Xlinker /p/lib";
         assert_eq!(line("a.c -o a"), format!("-I /p/include a.c -o a {linked}"));
         assert_eq!(line("-c a.c"), "-I /p/include -c a.c");
         assert_eq!(line("--version"), "-I /p/include --version");
