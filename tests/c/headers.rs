@@ -206,7 +206,7 @@ fn static_fortran(stage: &Stage) {
     ] {
         let program = stage.path("built").join(format!("static-{name}"));
         let mut gfortran = Command::new("gfortran");
-        gfortran.args(options).arg(&source).args(flags).arg("-o").arg(&program);
+        gfortran.arg("-cpp").args(options).arg(&source).args(flags).arg("-o").arg(&program);
         gfortran.arg("-I").arg(stage.path("include")).arg("-J").arg(stage.path("built"));
         succeed(&mut gfortran);
         runs_alone(stage, &program);

@@ -12,6 +12,9 @@ pub(super) const STARTER_BYTES: u64 = 1024;
 /// Less memory than this for the data library is no limit.
 const DATA_BYTES: u64 = 64 << 20;
 
+/// More than any machine has.
+const MOST_BYTES: u64 = 1 << 46;
+
 /// A longer file of hosts or parts is something else, or never ends.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
 
@@ -243,8 +246,12 @@ fn option(
     value: &mut dyn FnMut() -> Result<String, String>,
 ) -> Result<(), String> {
     let bytes = |value: String| {
-        environment::parse_bytes(&value)
-            .ok_or_else(|| format!("{name} {value}: it should be a size such as 4096 or 1M"))
+        let bytes = environment::parse_bytes(&value).filter(|&bytes| bytes <= MOST_BYTES);
+        bytes.ok_or_else(|| {
+            format!(
+                "{name} {value}: it should be a size such as 4096, 64K, 1M or 1G, {MOST_BYTES} bytes at most"
+            )
+        })
     };
     match name {
         "-n" | "-np" | "--acp-n" | "--acp-np" | "--acp-nprocs" => {
