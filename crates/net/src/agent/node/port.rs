@@ -239,17 +239,17 @@ fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
     let start = std::process::id() % count;
     let mut tried = low;
     let free = taken::bind(|| {
-        let mut last = std::io::Error::from(std::io::ErrorKind::AddrInUse);
+        let mut last = None;
         for step in 0..count {
             tried = low + ((start + step) % count) as u16;
             match bind(tried) {
                 Ok(listener) => return Ok(listener),
-                // A port that nobody may have says nothing of the others.
-                Err(error) if taken::is_taken(&last) => last = error,
+                // That one is taken tells more than that another one nobody may have.
+                Err(error) if last.is_none() || taken::is_taken(&error) => last = Some(error),
                 Err(_) => {}
             }
         }
-        Err(last)
+        Err(last.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into()))
     });
     free.map_err(|error| {
         let name = environment::ports_name();
