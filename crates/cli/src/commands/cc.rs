@@ -42,6 +42,35 @@ pub(crate) struct CxxArguments {
     pub(crate) words: Vec<OsString>,
 }
 
+/// Functions of threads, without `pthread_`. Static run-time libraries of compilers (that of gfortran) call them only if they are there, and take
+/// it that they are if one of them is.
+const THREADS: [&str; 24] = [
+    "cond_broadcast",
+    "cond_destroy",
+    "cond_init",
+    "cond_wait",
+    "create",
+    "getspecific",
+    "join",
+    "key_create",
+    "key_delete",
+    "mutex_destroy",
+    "mutex_init",
+    "mutex_lock",
+    "mutex_trylock",
+    "mutex_unlock",
+    "once",
+    "rwlock_destroy",
+    "rwlock_init",
+    "rwlock_rdlock",
+    "rwlock_tryrdlock",
+    "rwlock_trywrlock",
+    "rwlock_unlock",
+    "rwlock_wrlock",
+    "self",
+    "setspecific",
+];
+
 /// Which compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Language {
@@ -292,6 +321,7 @@ pub(super) fn flags(prefix: &Path, words: &[&OsStr]) -> Vec<OsString> {
     }
     if words.iter().any(|word| *word == "-static") {
         line.push(prefix.join("lib/libkumiki.a").into());
+        line.push(format!("-Wl{}", THREADS.map(|name| format!(",-u,pthread_{name}")).concat()).into());
         line.extend(["-lgcc_eh", "-lrt", "-lpthread", "-lm", "-ldl"].map(OsString::from));
         return line;
     }

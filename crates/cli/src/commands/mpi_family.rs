@@ -4,7 +4,7 @@
 
 use kumiki_run::parts::Part;
 use kumiki_run::system::find_program;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::Path;
 
