@@ -154,7 +154,9 @@ fn runs_alone(stage: &Stage, program: &std::path::Path) {
     for (name, _) in stage.command("kumiki").get_envs().filter(|(_, value)| value.is_none()) {
         alone.env_remove(name);
     }
-    assert!(succeed(&mut alone).contains("ok 0 0 of 1"));
+    let said = succeed(&mut alone);
+    // Fortran puts more space between them.
+    assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains("ok 0 0 of 1"), "{said}");
 }
 
 /// Some distributions have `--as-needed` as the default: what nothing before it has asked for is dropped.
