@@ -368,7 +368,11 @@ mod tests {
         assert_eq!(line("-c a.c"), "-I /p/include -c a.c");
         assert_eq!(line("--version"), "-I /p/include --version");
         assert_eq!(line("-xc -"), format!("-I /p/include -xc - {linked}"));
-        assert!(line("a.c -static").contains("/p/lib/libkumiki.a -lgcc_eh"));
+        let fixed = line("a.c -static");
+        assert!(
+            fixed.contains("/p/lib/libkumiki.a -Wl,-u,pthread_") && fixed.contains(" -lgcc_eh -lrt"),
+            "{fixed}"
+        );
     }
 
     #[test]
