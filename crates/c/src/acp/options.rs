@@ -126,9 +126,11 @@ fn find_sorted_values(
     let mut from = seen.max(last + 1);
     for (at, (name, kind, _), value) in found.iter_mut().filter(|(.., value)| value.is_none()) {
         let next = (from..texts.len()).find(|&index| fits(*kind, &texts[index]));
-        let next = next.ok_or_else(|| match texts.get(*at + 1).filter(|next| !next.starts_with('-')) {
-            Some(next) => wrong(name, next),
-            None => format!("{PREFIX}{name} needs a value"),
+        let next = next.ok_or_else(|| {
+            match texts.get(*at + 1).filter(|next| !next.starts_with('-') && !fits(*kind, next)) {
+                Some(next) => wrong(name, next),
+                None => format!("{PREFIX}{name} needs a value"),
+            }
         })?;
         taken[next] = true;
         *value = Some(texts[next].clone());
