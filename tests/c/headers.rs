@@ -10,6 +10,9 @@ pub(crate) fn tests() -> Vec<Test> {
         test("headers::every_standard", every_standard),
         test("headers::the_library_exports_what_they_declare_and_nothing_else", exports),
         test("headers::pkg_config", pkg_config),
+        test("headers::linkers_dropped_the_library_that_stands_before_the_source", dropped_by_linkers),
+        test("headers::fortran_programs_are_linked_statically", static_fortran),
+        test("headers::cmake", cmake),
         test("headers::waitio_is_found_by_all_its_names", waitio_names),
         test("headers::what_is_installed_carries_nothing_for_debuggers", stripped),
     ]
@@ -136,4 +139,117 @@ fn pkg_config(stage: &Stage) {
             .arg(&program),
     );
     succeed(&mut stage.acprun(&["-np", "2"], &program, &[]));
+}
+
+/// What pkg-config says of some packages, one of them or several.
+fn asked(stage: &Stage, words: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", stage.path("lib/pkgconfig")).args(words);
+    succeed(&mut command).split_whitespace().map(str::to_owned).collect()
+}
+
+/// A program of WaitIO, alone: with no variables of those who run the tests.
+fn runs_alone(stage: &Stage, program: &std::path::Path) {
+    let mut alone = Command::new(program);
+    for (name, _) in stage.command("kumiki").get_envs().filter(|(_, value)| value.is_none()) {
+        alone.env_remove(name);
+    }
+    let said = succeed(&mut alone);
+    // Fortran puts more space between them.
+    assert!(said.split_whitespace().collect::<Vec<_>>().join(" ").contains("ok 0 0 of 1"), "{said}");
+}
+
+/// Some distributions have `--as-needed` as the default: what nothing before it has asked for is dropped.
+fn dropped_by_linkers(stage: &Stage) {
+    let folder = repository().join("tests/c");
+    let packages: [&[&str]; 5] =
+        [&["acp"], &["kumiki"], &["waitio"], &["waitio_mpi"], &["acp", "waitio", "waitio_mpi", "kumiki"]];
+    for (at, names) in packages.iter().enumerate() {
+        let flags = asked(stage, &[&["--cflags", "--libs"], *names].concat());
+        let build = |source: &std::path::Path, name: String, shape: &[&str]| {
+            let program = stage.path("built").join(name);
+            succeed(
+                Command::new("gcc")
+                    .args(["-Wl,--as-needed", "-Wl,--no-undefined"])
+                    .args(shape)
+                    .args(&flags)
+                    .arg(source)
+                    .arg("-o")
+                    .arg(&program),
+            );
+            program
+        };
+        let ring = build(&folder.join("waitio/ring.c"), format!("dropped-ring-{at}"), &[]);
+        runs_alone(stage, &ring);
+        // Nothing of it is named in the program, which looks for it when it runs.
+        let looks = build(&folder.join("programs/looks.c"), format!("dropped-looks-{at}"), &["-pie"]);
+        succeed(&mut Command::new(looks));
+    }
+    let shown = succeed(stage.command("acpcc").args(["--showme:link"]));
+    let looks = stage.path("built/dropped-by-wrapper");
+    let mut gcc = Command::new("gcc");
+    gcc.arg("-Wl,--as-needed").args(shown.split_whitespace()).arg(folder.join("programs/looks.c"));
+    succeed(gcc.arg("-o").arg(&looks));
+    succeed(&mut Command::new(looks));
+}
+
+/// Everything static, or only our library and that of Fortran.
+fn static_fortran(stage: &Stage) {
+    let source = repository().join("tests/c/waitio/ring.f90");
+    let flags = asked(stage, &["--static", "--cflags", "--libs", "waitio_mpi"]);
+    let archive = stage.path("lib/libwaitio_mpi.a");
+    let private: Vec<String> = flags.iter().filter(|flag| !flag.contains("waitio_mpi")).cloned().collect();
+    let archive = archive.to_str().expect("UTF-8").to_owned();
+    let ours_alone = [vec![archive], private].concat();
+    for (name, options, flags) in [
+        ("all", &["-static"][..], &flags),
+        ("fortran", &["-static-libgfortran"], &flags),
+        ("ours", &["-static-libgfortran", "-static-libgcc"], &ours_alone),
+    ] {
+        let program = stage.path("built").join(format!("static-{name}"));
+        let mut gfortran = Command::new("gfortran");
+        gfortran.arg("-cpp").args(options).arg(&source).args(flags).arg("-o").arg(&program);
+        gfortran.arg("-I").arg(stage.path("include")).arg("-J").arg(stage.path("built"));
+        succeed(&mut gfortran);
+        runs_alone(stage, &program);
+        let dynamic = succeed(Command::new("readelf").arg("-d").arg(&program));
+        assert!(!dynamic.contains("libgfortran"), "{name}: {dynamic}");
+        assert_eq!(dynamic.contains("libkumiki"), name == "fortran", "{name}: {dynamic}");
+    }
+}
+
+/// A project of CMake, with each target, under a linker that drops what is not needed.
+fn cmake(stage: &Stage) {
+    if Command::new("cmake").arg("--version").output().is_err() {
+        eprintln!("there is no cmake: not tested");
+        return;
+    }
+    let folder = stage.path("built/cmake");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let programs = repository().join("tests/c/programs");
+    let ring = repository().join("tests/c/waitio/ring.c");
+    let text = format!(
+        "cmake_minimum_required(VERSION 3.13)\nproject(P C)\nfind_package(Kumiki REQUIRED)\nfind_package(Waitio REQUIRED)\n\
+         set(CMAKE_EXE_LINKER_FLAGS -Wl,--as-needed)\n\
+         add_executable(kumiki_api {programs}/kumiki_api.c)\ntarget_link_libraries(kumiki_api Kumiki::Kumiki)\n\
+         add_executable(fixed {programs}/kumiki_api.c)\ntarget_link_libraries(fixed Kumiki::Static)\n\
+         add_executable(looks {programs}/looks.c)\ntarget_link_libraries(looks Waitio::Mpi ${{CMAKE_DL_LIBS}})\n\
+         add_executable(both {programs}/looks.c)\ntarget_link_libraries(both Kumiki::Kumiki Waitio::Waitio ${{CMAKE_DL_LIBS}})\n\
+         add_executable(ring {ring})\ntarget_link_libraries(ring Waitio::Mpi)\n",
+        programs = programs.display(),
+        ring = ring.display(),
+    );
+    std::fs::write(folder.join("CMakeLists.txt"), text).expect("a file");
+    let prefix = format!("-DCMAKE_PREFIX_PATH={}", stage.path("").display());
+    let mut configure = Command::new("cmake");
+    configure.env_remove("CC").arg("-S").arg(&folder).arg("-B").arg(folder.join("out")).arg(prefix);
+    succeed(&mut configure);
+    succeed(Command::new("cmake").arg("--build").arg(folder.join("out")));
+    let built = |name: &str| folder.join("out").join(name);
+    succeed(&mut Command::new(built("looks")));
+    succeed(&mut Command::new(built("both")));
+    runs_alone(stage, &built("ring"));
+    for name in ["kumiki_api", "fixed"] {
+        succeed(&mut stage.acprun(&["-np", "2"], &built(name), &[]));
+    }
 }

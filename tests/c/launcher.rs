@@ -10,6 +10,8 @@ pub(crate) fn tests() -> Vec<Test> {
         test("acprun::a_failing_loop_filled_the_disk", failing_loop),
         test("acprun::a_reset_to_no_rank_hung", reset_to_no_rank),
         test("acprun::messages_named_wrong_places", places_in_messages),
+        test("acprun::a_refused_reset_said_not_what_to_do", reset_is_refused),
+        test("acprun::misuse_of_a_channel_named_no_peer", channels_are_named),
         test("wrappers::names_and_options_of_acp", names_and_options),
         test("acprun::a_program_without_finalize_loses_nothing", a_program_without_finalize_loses_nothing),
         test(
@@ -69,6 +71,46 @@ fn reset_to_no_rank(stage: &Stage) {
         let there = format!("acp_reset: misuse: there is no rank {ranks}: ranks go from 0 to ");
         let said = fail(job.env("KUMIKI_VIRTUAL_NODES", nodes).env("KUMIKI_TIMEOUT", "30s"), 0, &there);
         assert!(said.contains("(2 like it in all)"), "{said}");
+    }
+}
+
+/// It said why, and not what to do; and named no rank.
+fn reset_is_refused(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    for nodes in ["1", "2"] {
+        let mut job = stage.acprun(&["-np", "3"], &program, &["reset_same"]);
+        let advice = "acp_reset: this process is in no world any more, as after acp_finalize: end, or begin again with acp_init";
+        let said = fail(job.env("KUMIKI_VIRTUAL_NODES", nodes).env("KUMIKI_TIMEOUT", "30s"), 0, advice);
+        assert!(
+            said.contains(
+                "acp_reset: misuse: ranks 0 and 1 both want to be rank 0: give each its own number"
+            ),
+            "{said}"
+        );
+    }
+    let advice = "acp_reset: nothing has changed: give each rank another number";
+    fail(&mut stage.acprun(&["-np", "2"], &program, &["reset"]), 0, advice);
+}
+
+fn channels_are_named(stage: &Stage) {
+    let program = stage.compile("failures", Language::C, &[]);
+    for nodes in ["1", "2"] {
+        let mut job = stage.acprun(&["-np", "2"], &program, &["channels"]);
+        let said = fail(job.env("KUMIKI_VIRTUAL_NODES", nodes), 0, "");
+        for expected in [
+            "acp: rank 0: acp_isready_segbuf: misuse: the segment buffer is not connected: call acp_connect_segbuf at both ends first (segment buffer with rank 1)",
+            "acp: rank 0: acp_isacked_segbuf: misuse: only the destination of a segment buffer can do that, and this is the other end (segment buffer with rank 1)",
+            "acp: rank 0: acp_nbrecv_ch: misuse: this process cannot receive: it is the sender of the channel (channel with rank 1, to which it sends)",
+            "acp: rank 1: acp_nbsend_ch: misuse: this process cannot send: it is the receiver of the channel (channel with rank 0, from which it receives)",
+            "acp: rank 1: acp_wait_ch: a message of 16 bytes came into a buffer of 4: the rest is lost (channel with rank 0, from which it receives)",
+            "acp: rank 1: acp_recv_ch: misuse: it has eight requests that nobody has waited for (channel with rank 0, from which it receives)",
+            "acp: rank 1: acp_create_src_segbuf: misuse: a segment buffer with rank 0, of 4 segments of 0 bytes, cannot be",
+            "acp: rank 0: acp_free_segbuf: misuse: the segment buffer with rank 1 has been freed",
+            "acp: rank 0: acp_free_ch: misuse: the channel with rank 1, to which it sends, has been freed",
+        ] {
+            assert!(said.contains(expected), "{expected}:\n{said}");
+        }
+        assert!(said.contains(" bytes at 0x0 (channel with rank 1, to which it sends)"), "{said}");
     }
 }
 
@@ -202,6 +244,13 @@ fn options(stage: &Stage) {
     let hosts = hosts.to_str().expect("a path");
     let said = succeed(&mut stage.acprun(&["-n", "3", "-nodefile", hosts, "-ndev", "udp"], &program, &[]));
     assert_eq!(said.matches("-ndev udp has no effect").count(), 1, "{said}");
+    // A file with slots, and no `-np`: as many as it has. No shell is needed, nor may be: there is none in this PATH.
+    std::fs::write(hosts, "# here\r\nlocalhost slots=2\r\n\r\n127.0.0.1:1\r\n[::1]:1\r\n").expect("a file");
+    let mut job = stage.acprun(&["-machinefile", hosts], &program, &["starter", "1024"]);
+    succeed(job.env("PATH", "/nowhere"));
+    std::fs::write(hosts, "localhost\nlocalhost four\n").expect("a file");
+    let wrong = format!("line 2 of {hosts}: `four` should be slots=N");
+    fail(&mut stage.acprun(&["-machinefile", hosts], &program, &[]), 1, &wrong);
     // 70 MiB do not fit into 64; a small limit is none.
     for (limit, code) in [("64M", 3), ("4096", 0)] {
         let mut job = stage.acprun(&["-np", "2", "-smemsize-dl", limit], &program, &["heap", "73400320"]);
@@ -232,6 +281,12 @@ fn arguments(stage: &Stage) {
     let said = fail(&mut alone(&["--acp-nonsense", "1"]), 1, "there is no option --acp-nonsense");
     assert!(said.contains("usage:") && said.contains("--acp-size-smem"), "{said}");
     fail(&mut alone(&["--acp-size-smem"]), 1, "--acp-size-smem needs a value");
+    for value in ["-1", "7x", "99999999999999999999999", "1000000G"] {
+        let expected = format!("--acp-size-smem {value}: it should be a size from 0 to");
+        fail(&mut alone(&["--acp-size-smem", value, "64"]), 1, &expected);
+        let expected = format!("-smemsize {value}: it should be a size ");
+        fail(&mut stage.acprun(&["-smemsize", value], &program, &[]), 1, &expected);
+    }
     // The check of acp_init fails, for there is no launcher that would start four.
     fail(&mut alone(&["--acp-nprocs", "4"]), 3, "start it with acprun -np 4");
 }

@@ -9,6 +9,7 @@
 //! | `launcher.rs` | `acprun` and its options |
 //! | `parts.rs` | `macprun`: several launchers, one world |
 //! | `waitio.rs` | programs of WaitIO in several languages, under several MPI libraries |
+//! | `refused.rs` | blocks of WaitIO that cannot join, and what both sides say of it |
 //! | `joined.rs` | whole programs over WaitIO: a solver under one MPI and under two, and the example of a simulation and its analysis |
 //! | `memory_checkers.rs` | AddressSanitizer and valgrind |
 //! | `programs/` | the programs, each in the common part of C and C++ |
@@ -25,6 +26,7 @@ mod launcher;
 mod loopback;
 mod memory_checkers;
 mod parts;
+mod refused;
 mod stage;
 mod suites;
 mod waitio;
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         .chain(launcher::tests())
         .chain(parts::tests())
         .chain(waitio::tests())
+        .chain(refused::tests())
         .chain(joined::tests())
         .chain(xmp::tests())
         .chain(memory_checkers::tests());

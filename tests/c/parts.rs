@@ -17,6 +17,7 @@ pub(crate) fn tests() -> Vec<Test> {
         test("macprun::every_wait_ends", endless),
         test("macprun::signals_reach_every_part", signals),
         test("macprun::mistakes", mistakes),
+        test("macprun::a_program_of_another_mpi_was_started_without_a_word", another_mpi),
         test("wrappers::for_mpi", wrappers),
     ]
 }
@@ -191,6 +192,24 @@ fn failures(stage: &Stage) {
     assert!(said.contains("part 3 (line 6"), "{said}");
 }
 
+/// A program under the launcher of another MPI: its processes are alone there.
+fn another_mpi(stage: &Stage) {
+    let Programs { open_mpi, mpich, plain } = programs(stage);
+    for (launcher, program, linked, right) in
+        [(OPEN_MPI, mpich, "MPICH", "mpiexec.hydra"), (MPICH, open_mpi, "Open MPI", "mpirun.openmpi")]
+    {
+        let mut job = macprun(stage, "another", &[(launcher, 2, program, ""), ("acprun", 1, plain, "")]);
+        let output = job.env("KUMIKI_TIMEOUT", "60s").output().expect("macprun");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let expected = format!("{} is linked with {linked}", program.display());
+        assert!(!output.status.success() && said.contains(&expected), "{said}");
+        assert!(
+            said.contains("part 1 (line 4 of") && said.contains(&format!("start it with {right}")),
+            "{said}"
+        );
+    }
+}
+
 fn endless(stage: &Stage) {
     let parts = |what| programs(stage).parts(what);
     let mut late = macprun(stage, "late", &parts(["", "", "late"]));
@@ -249,6 +268,9 @@ fn mistakes(stage: &Stage) {
     };
     fail(&mut with("1\nno-such-launcher -x\n2\n./a\n"), 1, "line 2 of");
     fail(&mut with("1\nno-such-launcher -x\n2\n./a\n"), 1, "there is no launcher no-such-launcher in PATH");
+    let advice = "install its MPI (Debian: openmpi-bin or mpich), load its module, or write where it is";
+    let said = fail(&mut with("1\nno-such-launcher\n2\n./a\n"), 1, advice);
+    assert!(said.contains("there is mpirun, mpiexec, mpirun.openmpi, mpiexec.hydra"), "{said}");
     fail(&mut with("1\nacprun\n2 # processes\n"), 1, "there should be 1 programs, and there are 0");
     fail(&mut with("1\nacprun\nmany\n./a\n"), 1, "line 3 of");
     fail(&mut with(&job(&[("acprun", 1, here, "")])), 127, "there is no program ./a");

@@ -110,7 +110,7 @@ pub(crate) struct Ended {
 }
 
 /// A port that nobody has.
-fn port() -> u16 {
+pub(crate) fn port() -> u16 {
     kumiki_net::os::socket::free_port().expect("a port")
 }
 
@@ -200,7 +200,7 @@ fn codes(ended: &[Ended]) -> Vec<Option<i32>> {
 }
 
 /// A program of `waitio/`, compiled once, by a compiler and with options.
-fn compiled(stage: &Stage, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
+pub(crate) fn compiled(stage: &Stage, compiler: &str, source: &str, options: &[&str]) -> PathBuf {
     static BUILT: OnceLock<std::sync::Mutex<BTreeMap<String, PathBuf>>> = OnceLock::new();
     let mut built =
         BUILT.get_or_init(Default::default).lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -223,7 +223,7 @@ fn compiled(stage: &Stage, compiler: &str, source: &str, options: &[&str]) -> Pa
     program
 }
 
-const C: &[&str] = &["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-x", "c"];
+pub(crate) const C: &[&str] = &["-std=gnu99", "-Wall", "-Wextra", "-Werror", "-x", "c"];
 const CXX: &[&str] = &["-std=c++11", "-Wall", "-Wextra", "-Werror", "-x", "c++"];
 
 fn behaviour(stage: &Stage, what: &str) {

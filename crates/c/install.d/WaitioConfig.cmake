@@ -6,6 +6,8 @@ foreach(_waitio_name Waitio Mpi waitio waitio_mpi)
     add_library(Waitio::${_waitio_name} SHARED IMPORTED)
     set_target_properties(Waitio::${_waitio_name} PROPERTIES
       IMPORTED_LOCATION "${_waitio_prefix}/lib/libkumiki.so"
+      # Kept where linkers drop what nobody has asked for yet.
+      INTERFACE_LINK_OPTIONS "LINKER:--push-state,--no-as-needed;${_waitio_prefix}/lib/libkumiki.so;LINKER:--pop-state"
       INTERFACE_INCLUDE_DIRECTORIES "${_waitio_prefix}/include")
   endif()
 endforeach()

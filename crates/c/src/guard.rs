@@ -32,6 +32,14 @@ pub(crate) fn misuse(message: impl Into<String>) -> Error {
     Error::Misuse(message.into())
 }
 
+/// A misuse says with what it was made; everything else says so itself.
+pub(crate) fn about(error: Error, what: &str) -> Error {
+    match error {
+        Error::Misuse(message) => Error::Misuse(format!("{message} ({what})")),
+        error => error,
+    }
+}
+
 /// Runs the body of a C function. What it may leave half done is guarded by the locks of the library, which know
 /// how to go on after a panic.
 pub(crate) fn guard<T>(body: impl FnOnce() -> Result<T, Error>) -> Result<T, Failure> {

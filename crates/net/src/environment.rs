@@ -118,7 +118,8 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_COMM_TYPE", "socket", Rank, "What links the machines of the blocks: `socket` (their networks), `file` (a folder that all see, see `WAITIO_SCRATCH_DIR`), or `hybrid` (their networks where they reach each other, and otherwise the folder). `verbs` and what is not known is answered with one warning, and sockets. On a machine it is shared memory in any case."),
     variable("WAITIO_MAXFILE_SIZE_PER_PROC", "64M", Rank, "With `file` and `hybrid`: how many bytes of a process may lie unread in files, 1M at least."),
     variable("WAITIO_HYBRID_THRESHOULD", "none", Rank, "Bytes from which on the original sends messages through files. It is read, so that a mistake in it is found, and changes nothing: `hybrid` decides by machine."),
-    variable("WAITIO_PROGRESS", "in calls", Rank, "`thread`: a thread of each WaitIO process makes messages go on while the program computes. Otherwise calls do, and long messages between machines are served in any case."),
+    variable("WAITIO_HYBRID_THRESHOLD", "none", Rank, "The same, as it is spelled elsewhere."),
+    variable("WAITIO_PROGRESS", "`calls`", Rank, "`thread`: a thread of each WaitIO process makes messages go on while the program computes. Otherwise calls do, and long messages between machines are served in any case."),
     variable("XMP_NODE_SIZE0", "what the number of nodes leaves", Rank, "Nodes in the first dimension, the fastest, of a `nodes` directive of XcalableMP that has several `*`."),
     variable("XMP_NODE_SIZE1", "what the number of nodes leaves", Rank, "The same for the second dimension."),
     variable("XMP_NODE_SIZE2", "what the number of nodes leaves", Rank, "The same for the third dimension."),
@@ -216,10 +217,18 @@ fn plain(job: &str) -> String {
     job.bytes().take(100).map(letter).collect()
 }
 
+/// The variables that name a range of ports; the first that is set goes before the others.
+const PORT_RANGES: [&str; 2] = ["KUMIKI_PORTS", "WAITIO_PORT_RANGE"];
+
+/// The variable that says at which ports to listen, or that would.
+pub fn ports_name() -> &'static str {
+    let mut set = PORT_RANGES.into_iter().filter(|&name| text(name).is_ok_and(|value| value.is_some()));
+    set.next().unwrap_or(PORT_RANGES[0])
+}
+
 /// `KUMIKI_PORTS` or `WAITIO_PORT_RANGE`: the lowest and the highest port.
 pub fn ports() -> Result<Option<(u16, u16)>> {
-    let names = ["KUMIKI_PORTS", "WAITIO_PORT_RANGE"].into_iter();
-    let set = names.map(|name| text(name).map(|value| value.map(|value| (name, value))));
+    let set = PORT_RANGES.into_iter().map(|name| text(name).map(|value| value.map(|value| (name, value))));
     let Some((name, value)) = set.collect::<Result<Vec<_>>>()?.into_iter().flatten().next() else {
         return Ok(None);
     };
@@ -277,6 +286,33 @@ pub fn check() -> Result<()> {
     network()?;
     ports()?;
     peer_timeout().map(drop)
+}
+
+/// The same for programs that join: also what is only read later, or only by some ways to join.
+pub fn check_joining() -> Result<()> {
+    check()?;
+    for name in ["WAITIO_HYBRID_THRESHOULD", "WAITIO_HYBRID_THRESHOLD", "WAITIO_MAXFILE_SIZE_PER_PROC"] {
+        bytes(name)?;
+    }
+    choice("WAITIO_PROGRESS", &["thread", "calls"])?;
+    choice("KUMIKI_HOSTING", &["auto", "thread"])?;
+    match text("WAITIO_RELAY")? {
+        Some(place) if !is_place(place.trim()) => {
+            Err(wrong("WAITIO_RELAY", &place.into(), "host:port such as 10.1.0.1:7200, or a host alone"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether this can be a host with or without a port. (An IPv6 address with a port is in brackets.)
+fn is_place(text: &str) -> bool {
+    let (host, port) = match text.rsplit_once(':') {
+        Some(split) if text.parse::<IpAddr>().is_err() && !text.ends_with(']') => split,
+        _ => (text, "1"),
+    };
+    let is_host =
+        !host.is_empty() && !host.contains(|letter: char| letter.is_whitespace() || "/@,".contains(letter));
+    is_host && port.parse::<u16>().is_ok_and(|port| port > 0)
 }
 
 /// `KUMIKI_NET`: the network to listen on, and how it was written.
@@ -455,6 +491,20 @@ mod tests {
         let cases =
             [("run", "run"), ("rnu", "run"), ("rn", "run"), ("runn", "run"), ("", "run"), ("abc", "cab")];
         assert_eq!(cases.map(|(one, other)| strsim::osa_distance(one, other)), [0, 1, 1, 1, 3, 2]);
+    }
+
+    #[test]
+    fn places_of_relays_are_understood() {
+        for good in
+            ["gate", "gate:7200", "10.1.0.1:7200", "fe80::1", "[fe80::1]", "[fe80::1]:7200", "gate.org:1"]
+        {
+            assert!(is_place(good), "{good}");
+        }
+        for bad in
+            ["", ":7200", "gate:", "gate:0", "gate:port", "gate:70000", "http://gate:7200", "a b", "a:1,b:2"]
+        {
+            assert!(!is_place(bad), "{bad}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub use kumiki_net::terms;
 pub use launcher::run;
 pub use netns::{Cable, Cables, MAX_NETWORKS};
 pub use options::{Bind, Options};
-pub use plan::{is_here, MAX_RANKS};
+pub use plan::{is_here, parse_host, read_hostfile, Host, MAX_RANKS};
 
 /// What programs that start foreign jobs, or measure the bare machine, need of the operating system.
 pub mod system {

@@ -3,6 +3,7 @@
 use crate::{Cables, Options, Result, RunError};
 use kumiki_net::os::{file, socket};
 use std::net::IpAddr;
+use std::path::Path;
 
 /// The name of this machine for people. No host can have it.
 const HERE: &str = "this machine";
@@ -26,9 +27,11 @@ pub(crate) struct PlannedNode {
 
 /// A host and how many ranks it takes, if it says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Host {
-    name: String,
-    slots: Option<u32>,
+pub struct Host {
+    /// Its name or address, maybe with a user before it.
+    pub name: String,
+    /// How many ranks it takes.
+    pub slots: Option<u32>,
 }
 
 /// Places the ranks.
@@ -160,55 +163,66 @@ pub fn is_here(name: &str) -> bool {
 }
 
 fn is_one_of(name: &str, own_addresses: &[IpAddr]) -> bool {
-    let own = kumiki_net::os::process::host_name();
-    match name.parse::<IpAddr>() {
+    match name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>() {
         Ok(address) => address.is_loopback() || own_addresses.contains(&address),
-        Err(_) => name.eq_ignore_ascii_case("localhost") || name == own,
+        Err(_) => is_own_name(name, &kumiki_net::os::process::host_name()),
     }
+}
+
+/// Whether a name is one of this machine's, which calls itself `own`, with or without its domain.
+fn is_own_name(name: &str, own: &str) -> bool {
+    const LOOPBACK: [&str; 5] =
+        ["localhost", "localhost.localdomain", "localhost4", "localhost6", "ip6-localhost"];
+    let without_domain = own.split('.').next().unwrap_or_default();
+    let is_one = |known: &&str| name.eq_ignore_ascii_case(known);
+    !name.is_empty() && (LOOPBACK.iter().any(is_one) || is_one(&own) || is_one(&without_domain))
 }
 
 fn named_hosts(options: &Options) -> Result<Vec<Host>> {
     match (&options.hosts, &options.hostfile) {
         (Some(_), Some(_)) => wrong("give --host (KUMIKI_HOSTS) or --hostfile (KUMIKI_HOSTFILE), not both"),
         (Some(list), None) => list.split(',').map(|word| parse_host(word.trim())).collect(),
-        (None, Some(path)) => {
-            let text = file::read_text(path, HOSTFILE_BYTES).map_err(|error| {
-                RunError::Options(format!("cannot read the hostfile {}: {error}", path.display()))
-            })?;
-            parse_hostfile(&text)
-        }
+        (None, Some(path)) => read_hostfile(path),
         (None, None) => Ok(Vec::new()),
     }
 }
 
-fn parse_hostfile(text: &str) -> Result<Vec<Host>> {
+/// The hosts of a file, one a line: `name`, `name:N` or `name slots=N`; `#` begins a comment.
+pub fn read_hostfile(path: &Path) -> Result<Vec<Host>> {
+    let text = file::read_text(path, HOSTFILE_BYTES).map_err(|error| {
+        RunError::Options(format!("cannot read the hostfile {}: {error}", path.display()))
+    })?;
+    parse_hostfile(&text, &path.to_string_lossy())
+}
+
+fn parse_hostfile(text: &str, file: &str) -> Result<Vec<Host>> {
     let mut hosts = Vec::new();
     for (number, line) in text.trim_start_matches(BYTE_ORDER_MARK).lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
             continue;
         }
+        let place = |why: String| RunError::Options(format!("line {} of {file}: {why}", number + 1));
         let mut words = line.split_whitespace();
-        let mut host = parse_host(words.next().unwrap_or_default())?;
+        let mut host = parse_host(words.next().unwrap_or_default()).map_err(|why| place(why.to_string()))?;
         for word in words {
             let slots = word.strip_prefix("slots=").and_then(|digits| digits.parse().ok());
-            host.slots = Some(slots.filter(|&slots| slots > 0).ok_or_else(|| {
-                RunError::Options(format!(
-                    "line {} of the hostfile: `{word}` should be slots=N with N at least 1",
-                    number + 1
-                ))
-            })?);
+            let slots = slots.filter(|slots| (1..=MAX_RANKS).contains(slots));
+            host.slots =
+                Some(slots.ok_or_else(|| {
+                    place(format!("`{word}` should be slots=N, with N from 1 to {MAX_RANKS}"))
+                })?);
         }
         hosts.push(host);
     }
     if hosts.is_empty() {
-        return wrong("the hostfile names no host");
+        return wrong(&format!("{file} names no host"));
     }
     Ok(hosts)
 }
 
 /// `name`, `name:N` or `user@name:N`; an IPv6 address with a number stands in brackets.
-fn parse_host(word: &str) -> Result<Host> {
+pub fn parse_host(word: &str) -> Result<Host> {
     if word.parse::<std::net::Ipv6Addr>().is_ok() {
         return Ok(Host { name: word.into(), slots: None });
     }
@@ -219,11 +233,15 @@ fn parse_host(word: &str) -> Result<Host> {
     };
     let slots = match slots.map(str::parse::<u32>) {
         None => None,
-        Some(Ok(slots @ 1..)) => Some(slots),
-        Some(_) => return wrong(&format!("`{word}`: after the colon comes the number of ranks, at least 1")),
+        Some(Ok(slots @ 1..=MAX_RANKS)) => Some(slots),
+        Some(_) => {
+            return wrong(&format!(
+                "`{word}`: after the colon comes the number of ranks, from 1 to {MAX_RANKS}"
+            ))
+        }
     };
     // A name that starts with a dash would be taken for an option of ssh.
-    let bad = |letter: char| letter.is_whitespace() || letter.is_control();
+    let bad = |letter: char| letter.is_whitespace() || letter.is_control() || letter == ',';
     if name.is_empty() || name.starts_with('-') || name.contains(bad) {
         return wrong(&format!("`{word}` is not the name of a host"));
     }
@@ -310,6 +328,14 @@ mod tests {
     }
 
     #[test]
+    fn a_machine_is_known_by_its_name_without_the_domain() {
+        let known = |name| is_own_name(name, "node7.cluster.org");
+        assert!(known("node7") && known("Node7.cluster.org") && known("localhost6"));
+        assert!(!known("node7.elsewhere.org") && !known("node") && !known("") && !is_own_name("", ""));
+        assert!(is_here("[::1]"));
+    }
+
+    #[test]
     fn a_file_of_hosts_that_never_ends_is_not_read_for_ever() {
         let options = Options { hostfile: Some("/dev/zero".into()), ..Options::default() };
         assert!(plan(&options).unwrap_err().to_string().contains("longer than"));
@@ -317,11 +343,20 @@ mod tests {
 
     #[test]
     fn a_hostfile_is_understood_and_its_mistakes_are_named() {
-        let hosts = parse_hostfile("\u{feff}# mine\na slots=2\n\nb:3  # fast\nc\n").unwrap();
+        let hosts = parse_hostfile("\u{feff}# mine\r\na slots=2\r\n\r\nb:3  # fast\nc\n", "F").unwrap();
         let slots: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.slots)).collect();
         assert_eq!(slots, [("a", Some(2)), ("b", Some(3)), ("c", None)]);
-        assert!(parse_hostfile("a slots=zero").unwrap_err().to_string().contains("line 1"));
-        assert!(parse_hostfile("# none").is_err());
+        for (text, expected) in [
+            ("a slots=zero", "line 1 of F: `slots=zero`"),
+            ("a\n\nb:0", "line 3 of F: `b:0`"),
+            ("a\r\nb many\r\n", "line 2 of F: `many` should be"),
+            ("a,b", "line 1 of F: `a,b` is not the name"),
+            ("a slots=4000000000", "from 1 to 1048576"),
+            ("# none", "F names no host"),
+        ] {
+            let error = parse_hostfile(text, "F").unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 
     #[test]

@@ -40,6 +40,42 @@ static void check_unmapped(void)
     acp_sync();
 }
 
+/* Misuse of channels and segment buffers from rank 0 to rank 1. */
+static void check_channels(void)
+{
+    int me = acp_rank(), other = 1 - me, i;
+    static char memory[64], bytes[16];
+    acp_ch_t ch = acp_create_ch(0, 1);
+    acp_segbuf_t segbuf = me == 0 ? acp_create_src_segbuf(1, memory, 16, 4) : NULL;
+    acp_request_t requests[8];
+    CHECK(me == 1 || acp_isready_segbuf(segbuf) == -1);
+    acp_sync();
+    if (me == 1)
+        segbuf = acp_create_dst_segbuf(0, memory, 16, 4);
+    CHECK(ch != NULL && segbuf != NULL);
+    CHECK(acp_connect_segbuf(segbuf) == 0);
+    if (me == 0) {
+        CHECK(acp_isacked_segbuf(segbuf) == -1 && acp_nbrecv_ch(ch, bytes, 4) == NULL);
+        CHECK(acp_nbsend_ch(ch, NULL, 4) == NULL);
+        CHECK(acp_wait_ch(acp_nbsend_ch(ch, bytes, 16)) == 0);
+    } else {
+        CHECK(acp_ack_segbuf(segbuf) == -1 && acp_nbsend_ch(ch, bytes, 4) == NULL);
+        CHECK(acp_wait_ch(acp_nbrecv_ch(ch, bytes, 4)) == 4);
+        CHECK(acp_create_src_segbuf(other, memory, 0, 4) == NULL);
+        for (i = 0; i < 8; i++)
+            CHECK((requests[i] = acp_nbrecv_ch(ch, bytes, 1)) != NULL);
+        CHECK(acp_recv_ch(ch, bytes, 1) == -1);
+    }
+    if (me == 0)
+        for (i = 0; i < 8; i++)
+            CHECK(acp_wait_ch(acp_nbsend_ch(ch, bytes, 1)) == 0);
+    else
+        for (i = 0; i < 8; i++)
+            CHECK(acp_wait_ch(requests[i]) == 1);
+    CHECK(acp_disconnect_segbuf(segbuf) == 0 && acp_free_segbuf(segbuf) == 0 && acp_free_ch(ch) == 0);
+    CHECK(acp_free_segbuf(segbuf) == -1 && acp_free_ch(ch) == -1);
+}
+
 int main(int argc, char **argv)
 {
     const char *what;
@@ -68,6 +104,17 @@ int main(int argc, char **argv)
             CHECK(acp_reset(acp_procs()) == -1 && acp_reset(-1) == -1 && acp_rank() == 0);
         CHECK(acp_sync() == 0);
     }
+    if (strcmp(what, "reset_same") == 0) {
+        /* All are refused alike, are in no world then, and may begin again. */
+        int me = acp_rank(), all = acp_procs();
+        CHECK(acp_create_ch(0, 1 % all) != NULL || me > 1 % all);
+        CHECK(acp_reset(0) == -1);
+        CHECK(acp_rank() == -1 && acp_procs() == -1 && acp_sync() == -1 && acp_finalize() == -1);
+        CHECK(acp_init(&argc, &argv) == 0 && acp_rank() == me && acp_procs() == all && acp_sync() == 0);
+        CHECK(acp_reset((me + 1) % all) == 0 && acp_rank() == (me + 1) % all && acp_sync() == 0);
+    }
+    if (strcmp(what, "channels") == 0)
+        check_channels();
     if (strcmp(what, "loop") == 0) {
         acp_ga_t far = word_ga(0, 0) + 1000000000;
         int i;

@@ -3,10 +3,11 @@
 //! A channel and a request are numbers that look like pointers to C. A program has at most eight requests of a channel that it has not
 //! waited for; the ninth is refused.
 
+use super::freed::Freed;
 use super::types::rank_of;
 use super::{complain, edge, WORLD};
 use crate::buffer::Buffer;
-use crate::guard::misuse;
+use crate::guard::{about, misuse};
 use kumiki::raw::channels::{self, ChannelEnd, Received, Request};
 use kumiki::{Error, GlobalAddress, Result, World};
 use std::collections::BTreeMap;
@@ -50,6 +51,20 @@ struct Ends {
     /// Requests that nobody has waited for.
     sends: usize,
     receives: usize,
+    /// The ranks of its sender and its receiver.
+    ranks: (u32, u32),
+}
+
+impl Ends {
+    /// What it is, for messages.
+    fn name(&self) -> String {
+        let (from, to) = self.ranks;
+        match (self.sender, self.receiver) {
+            (Some(_), Some(_)) => format!("channel of rank {from} with itself"),
+            (Some(_), None) => format!("channel with rank {to}, to which it sends"),
+            _ => format!("channel with rank {from}, from which it receives"),
+        }
+    }
 }
 
 /// What a request is.
@@ -62,6 +77,8 @@ enum Kind {
 
 struct Asked {
     channel: usize,
+    /// What the channel is, for messages: it may be gone by then.
+    name: String,
     kind: Kind,
     /// What the library knows it by; several for a channel of a process with itself.
     requests: Vec<Request>,
@@ -75,11 +92,12 @@ struct Asked {
 struct Tables {
     channels: BTreeMap<usize, Ends>,
     asked: BTreeMap<usize, Asked>,
+    freed: Freed,
     last: usize,
 }
 
 static TABLES: Mutex<Tables> =
-    Mutex::new(Tables { channels: BTreeMap::new(), asked: BTreeMap::new(), last: 0 });
+    Mutex::new(Tables { channels: BTreeMap::new(), asked: BTreeMap::new(), freed: Freed::new(), last: 0 });
 
 fn tables() -> MutexGuard<'static, Tables> {
     TABLES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -93,9 +111,10 @@ impl Tables {
     }
 
     fn ends(&mut self, channel: usize) -> Result<&mut Ends> {
-        let found = self.channels.get_mut(&channel);
-        found.ok_or_else(|| {
-            misuse("there is no such channel: it has been freed, or acp_create_ch never gave it")
+        let freed = &self.freed;
+        self.channels.get_mut(&channel).ok_or_else(|| match freed.find(channel) {
+            Some(name) => misuse(format!("the {name}, has been freed")),
+            None => misuse("there is no such channel: it has been freed, or acp_create_ch never gave it"),
         })
     }
 }
@@ -105,6 +124,7 @@ pub(super) fn forget_all() {
     let mut tables = tables();
     tables.channels.clear();
     tables.asked.clear();
+    tables.freed.clear();
 }
 
 /// Waits until all processes have come here. What one has begun to send or receive another may need before it comes: so channels go on
@@ -128,9 +148,12 @@ pub(super) fn finish(world: &World) {
     }
 }
 
-fn check_buffer(buf: *const c_void, size: usize) -> Result<()> {
+fn check_buffer(ch: *mut Channel, buf: *const c_void, size: usize) -> Result<()> {
     match buf.is_null() && size > 0 || size > isize::MAX as usize {
-        true => Err(misuse(format!("a buffer of {size} bytes at {buf:p}"))),
+        true => {
+            let name = tables().ends(ch as usize)?.name();
+            Err(misuse(format!("a buffer of {size} bytes at {buf:p} ({name})")))
+        }
         false => Ok(()),
     }
 }
@@ -152,7 +175,9 @@ pub extern "C" fn acp_create_ch(sender: c_int, receiver: c_int) -> *mut Channel 
             let to = (me == sender).then(|| channels::open_sender(world, receiver)).transpose()?;
             let mut tables = tables();
             let number = tables.next();
-            tables.channels.insert(number, Ends { sender: to, receiver: from, sends: 0, receives: 0 });
+            let ends =
+                Ends { sender: to, receiver: from, sends: 0, receives: 0, ranks: (sender, receiver) };
+            tables.channels.insert(number, ends);
             Ok(number as *mut Channel)
         })
     })
@@ -171,10 +196,14 @@ fn ask(
         return Ok(std::ptr::null_mut());
     }
     WORLD.with(|world| {
-        let (requests, registered) = begin(world, ends)?;
+        let name = ends.name();
+        let (requests, registered) = begin(world, ends).map_err(|error| about(error, &name))?;
         let mut tables = tables();
         let number = tables.next();
-        tables.asked.insert(number, Asked { channel, kind, requests, registered, size });
+        if kind == Kind::Free {
+            tables.freed.note(channel, name.clone());
+        }
+        tables.asked.insert(number, Asked { channel, name, kind, requests, registered, size });
         if let Ok(ends) = tables.ends(channel) {
             match kind {
                 Kind::Send => ends.sends += 1,
@@ -197,7 +226,7 @@ pub unsafe extern "C" fn acp_nbsend_ch(
     size: usize,
 ) -> *mut ChannelRequest {
     edge("acp_nbsend_ch", std::ptr::null_mut(), || {
-        check_buffer(buf, size)?;
+        check_buffer(ch, buf, size)?;
         // SAFETY: as the caller promises.
         unsafe { start_send(ch as usize, buf, size) }
     })
@@ -207,7 +236,9 @@ pub unsafe extern "C" fn acp_nbsend_ch(
 /// As [`acp_nbsend_ch`], whose checks have been made.
 unsafe fn start_send(channel: usize, buf: *mut c_void, size: usize) -> Result<*mut ChannelRequest> {
     ask(channel, Kind::Send, size, |world, ends| {
-        let end = ends.sender.ok_or_else(|| misuse("this process is the receiver of the channel"))?;
+        let end = ends
+            .sender
+            .ok_or_else(|| misuse("this process cannot send: it is the receiver of the channel"))?;
         if size < FETCHED_BYTES {
             let bytes = match size {
                 0 => &[],
@@ -237,13 +268,22 @@ pub unsafe extern "C" fn acp_nbrecv_ch(
     size: usize,
 ) -> *mut ChannelRequest {
     edge("acp_nbrecv_ch", std::ptr::null_mut(), || {
-        check_buffer(buf, size)?;
-        ask(ch as usize, Kind::Receive, size, |world, ends| {
-            let end = ends.receiver.ok_or_else(|| misuse("this process is the sender of the channel"))?;
-            // SAFETY: memory of the program, as this function demands; nobody else touches it meanwhile.
-            let room = Box::new(unsafe { Buffer::new(buf.cast(), size) });
-            Ok((vec![channels::start_receive(world, end, room)?], None))
-        })
+        check_buffer(ch, buf, size)?;
+        // SAFETY: as the caller promises.
+        unsafe { start_receive(ch as usize, buf, size) }
+    })
+}
+
+/// # Safety
+/// As [`acp_nbrecv_ch`], whose checks have been made.
+unsafe fn start_receive(channel: usize, buf: *mut c_void, size: usize) -> Result<*mut ChannelRequest> {
+    ask(channel, Kind::Receive, size, |world, ends| {
+        let end = ends.receiver;
+        let end =
+            end.ok_or_else(|| misuse("this process cannot receive: it is the sender of the channel"))?;
+        // SAFETY: memory of the program, as the caller promises; nobody else touches it meanwhile.
+        let room = Box::new(unsafe { Buffer::new(buf.cast(), size) });
+        Ok((vec![channels::start_receive(world, end, room)?], None))
     })
 }
 
@@ -268,7 +308,7 @@ fn free(channel: usize) -> Result<*mut ChannelRequest> {
 /// Waits for a request: bytes of a message that was received, and 0 for what was sent or freed.
 fn wait(request: usize) -> Result<usize> {
     let asked = tables().asked.remove(&request);
-    let Asked { channel, kind, requests, registered, size } = asked
+    let Asked { channel, name, kind, requests, registered, size } = asked
         .ok_or_else(|| misuse("there is no such request: it has been waited for, or was never given"))?;
     let waited = WORLD.with(|world| {
         let mut last: Option<Received> = None;
@@ -286,13 +326,13 @@ fn wait(request: usize) -> Result<usize> {
             Kind::Free => {}
         }
     }
-    let received = waited?;
+    let received = waited.map_err(|error| about(error, &name))?;
     taken_back?;
     match (kind, received) {
         (Kind::Receive, Some(received)) => {
             if received.sent > received.bytes {
                 complain(&format!(
-                    "acp_wait_ch: a message of {} bytes came into a buffer of {size}: the rest is lost",
+                    "acp_wait_ch: a message of {} bytes came into a buffer of {size}: the rest is lost ({name})",
                     received.sent
                 ));
             }
@@ -355,10 +395,10 @@ pub extern "C" fn acp_free_ch(ch: *mut Channel) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn acp_send_ch(ch: *mut Channel, buf: *mut c_void, size: usize) -> c_int {
     edge("acp_send_ch", -1, || {
-        check_buffer(buf, size)?;
+        check_buffer(ch, buf, size)?;
         // SAFETY: as the caller promises.
         let request = unsafe { start_send(ch as usize, buf, size) }?;
-        wait_some(request).map(|_| 0)
+        wait_some(ch, request).map(|_| 0)
     })
 }
 
@@ -369,15 +409,19 @@ pub unsafe extern "C" fn acp_send_ch(ch: *mut Channel, buf: *mut c_void, size: u
 #[no_mangle]
 pub unsafe extern "C" fn acp_recv_ch(ch: *mut Channel, buf: *mut c_void, size: usize) -> c_int {
     edge("acp_recv_ch", -1, || {
+        check_buffer(ch, buf, size)?;
         // SAFETY: as the caller promises.
-        let request = unsafe { acp_nbrecv_ch(ch, buf, size) };
-        wait_some(request).map(|bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX))
+        let request = unsafe { start_receive(ch as usize, buf, size) }?;
+        wait_some(ch, request).map(|bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX))
     })
 }
 
-fn wait_some(request: *mut ChannelRequest) -> Result<usize> {
+fn wait_some(ch: *mut Channel, request: *mut ChannelRequest) -> Result<usize> {
     match request.is_null() {
-        true => Err(misuse("the channel has eight requests that nobody has waited for")),
+        true => {
+            let name = tables().ends(ch as usize)?.name();
+            Err(misuse(format!("it has eight requests that nobody has waited for ({name})")))
+        }
         false => wait(request as usize),
     }
 }

@@ -141,7 +141,8 @@ pub(super) fn ended(end: Result<()>) -> Result<()> {
 /// have is refused at once: nobody else needs to come, and nothing has changed.
 #[no_mangle]
 pub extern "C" fn acp_reset(rank: c_int) -> c_int {
-    edge("acp_reset", -1, || {
+    let was_in = WORLD.is_taken();
+    let done = edge("acp_reset", -1, || {
         let ranks = WORLD.with(|world| Ok(world.ranks()))?;
         let wanted = u32::try_from(rank).ok().filter(|&wanted| wanted < ranks);
         let wanted = wanted
@@ -152,7 +153,15 @@ pub extern "C" fn acp_reset(rank: c_int) -> c_int {
         }))?;
         begin_again(Some(wanted));
         Ok(0)
-    })
+    });
+    if done != 0 {
+        complain(match (was_in, WORLD.is_taken()) {
+            (_, true) => "acp_reset: nothing has changed: give each rank another number, from 0 to one less than there are ranks",
+            (true, false) => "acp_reset: this process is in no world any more, as after acp_finalize: end, or begin again with acp_init",
+            (false, false) => "acp_reset: there was nothing to reset: call acp_init first",
+        });
+    }
+    done
 }
 
 /// Ends the whole job, with the exit code that ACP gives it. What the program has printed comes out first.

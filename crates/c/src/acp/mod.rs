@@ -14,6 +14,7 @@
 //! | `list.rs` | lists |
 //! | `tables.rs` | maps, sets and multisets |
 //! | `workspace.rs` | one block over all ranks |
+//! | `freed.rs` | what a program has freed a short time ago, for messages |
 //! | `channels.rs`, `segbuf.rs` | messages and segments from one process to another |
 //!
 //! The interface has few error returns: a failing call prints one line on standard error (once; those like it are counted), then gives
@@ -21,6 +22,7 @@
 
 pub mod channels;
 mod ending;
+mod freed;
 pub mod heap;
 pub mod infrastructure;
 pub mod list;

@@ -9,15 +9,17 @@
 enum Kind {
     /// A number, perhaps with K, M or G.
     Number,
+    /// The same, of bytes.
+    Size,
     /// Anything.
     Text,
 }
 
 /// The options, and what they are for.
 const OPTIONS: [(&str, Kind, &str); 17] = [
-    ("size-smem", Kind::Number, "bytes of starter memory"),
-    ("size-smem-cl", Kind::Number, "memory of the communication library; taken as it is needed"),
-    ("size-smem-dl", Kind::Number, "memory of the data library; taken as it is needed"),
+    ("size-smem", Kind::Size, "bytes of starter memory"),
+    ("size-smem-cl", Kind::Size, "memory of the communication library; taken as it is needed"),
+    ("size-smem-dl", Kind::Size, "memory of the data library; taken as it is needed"),
     ("malloc-hook-small", Kind::Number, "of no effect"),
     ("malloc-hook-large", Kind::Number, "of no effect"),
     ("malloc-hook-huge", Kind::Number, "of no effect"),
@@ -35,6 +37,9 @@ const OPTIONS: [(&str, Kind, &str); 17] = [
 ];
 
 const PREFIX: &str = "--acp-";
+
+/// More than any machine has.
+const MOST_BYTES: u64 = 1 << 46;
 
 /// What the arguments say.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -67,11 +72,21 @@ pub(super) fn take(arguments: &[&[u8]], seen: usize) -> Result<(Options, Vec<usi
         let option = OPTIONS.iter().find(|(known, ..)| *known == name);
         let option = *option.ok_or_else(|| format!("there is no option {PREFIX}{name}"))?;
         taken[at] = true;
+        if let Some(value) = inline.as_deref().filter(|value| !fits(option.1, value)) {
+            return Err(wrong(name, value));
+        }
         let value = inline.or_else(|| {
             let next = texts.get(at + 1).filter(|next| at + 1 < end && fits(option.1, next))?;
             taken[at + 1] = true;
             Some(next.clone())
         });
+        // What looks like a number that cannot be is the value. `getopt` would not have put it there.
+        let next = texts
+            .get(at + 1)
+            .filter(|next| value.is_none() && at + 1 < end && seen <= 1 && is_like_a_number(next));
+        if let Some(next) = next {
+            return Err(wrong(name, next));
+        }
         sorted |= value.is_none();
         found.push((at, option, value));
     }
@@ -109,9 +124,14 @@ fn find_sorted_values(
     }
     let last = texts.iter().rposition(|word| word.starts_with('-') && word.len() > 1).unwrap_or(0);
     let mut from = seen.max(last + 1);
-    for (_, (name, kind, _), value) in found.iter_mut().filter(|(.., value)| value.is_none()) {
+    for (at, (name, kind, _), value) in found.iter_mut().filter(|(.., value)| value.is_none()) {
         let next = (from..texts.len()).find(|&index| fits(*kind, &texts[index]));
-        let next = next.ok_or_else(|| format!("{PREFIX}{name} needs a value"))?;
+        let next = next.ok_or_else(|| {
+            match texts.get(*at + 1).filter(|next| !next.starts_with('-') && !fits(*kind, next)) {
+                Some(next) => wrong(name, next),
+                None => format!("{PREFIX}{name} needs a value"),
+            }
+        })?;
         taken[next] = true;
         *value = Some(texts[next].clone());
         from = next + 1;
@@ -119,9 +139,26 @@ fn find_sorted_values(
     Ok(())
 }
 
+/// What is said of a value that an option cannot have.
+fn wrong(name: &str, value: &str) -> String {
+    let kind = OPTIONS.iter().find(|(known, ..)| *known == name).map(|(_, kind, _)| *kind);
+    let right = match kind {
+        Some(Kind::Size) => format!("a size from 0 to {MOST_BYTES} bytes, such as 4096, 64K, 1M or 1G"),
+        Some(Kind::Number) => "a number, 0 or more".into(),
+        _ => "a word".into(),
+    };
+    format!("{PREFIX}{name} {value}: it should be {right}")
+}
+
+/// Whether a word may be meant as a number.
+fn is_like_a_number(word: &str) -> bool {
+    word.strip_prefix(['-', '+']).unwrap_or(word).starts_with(|letter: char| letter.is_ascii_digit())
+}
+
 fn fits(kind: Kind, value: &str) -> bool {
     match kind {
         Kind::Number => number(value).is_some(),
+        Kind::Size => number(value).is_some_and(|bytes| bytes <= MOST_BYTES),
         Kind::Text => !value.is_empty() && !value.starts_with("--"),
     }
 }
@@ -185,8 +222,27 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named() {
         assert_eq!(taken("p --acp-size 4").unwrap_err(), "there is no option --acp-size");
-        for line in ["p --acp-size-smem", "p --acp-size-smem x", "p --acp-nprocs --acp-size-smem 4"] {
+        for line in ["p --acp-size-smem", "p --acp-nprocs --acp-size-smem 4"] {
             assert!(taken(line).unwrap_err().contains("needs a value"), "{line}");
+        }
+        // A number of the program's own was taken instead.
+        for value in ["x", "-5", "12x", "4KB", "99999999999999999999", "100000000G", "1T"] {
+            for line in [format!("p --acp-size-smem {value}"), format!("p --acp-size-smem={value}")] {
+                let error = taken(&line).unwrap_err();
+                let expected = format!("--acp-size-smem {value}: it should be a size from 0 to");
+                assert!(
+                    error.starts_with(&expected) || value == "-5" && error.contains("-5"),
+                    "{line}: {error}"
+                );
+            }
+        }
+        for value in ["-5", "12x", "100000000G"] {
+            let error = taken(&format!("p --acp-size-smem {value} 100")).unwrap_err();
+            assert!(error.contains(&format!("--acp-size-smem {value}: ")), "{error}");
+        }
+        assert!(taken("p --acp-nprocs -2").unwrap_err().contains("--acp-nprocs -2: it should be a number"));
+        for (value, bytes) in [("7k", 7 << 10), ("3m", 3 << 20), ("2g", 2 << 30), ("5", 5)] {
+            assert_eq!(taken(&format!("p --acp-size-smem {value}")).unwrap().0.starter_bytes, Some(bytes));
         }
     }
 

@@ -1,8 +1,9 @@
 //! Segment buffers: equal buffers at both ends, through which segments go in one direction.
 
+use super::freed::Freed;
 use super::types::rank_of;
 use super::{edge, WORLD};
-use crate::guard::misuse;
+use crate::guard::{about, misuse};
 use kumiki::comm::Segments;
 use kumiki::{GlobalAddress, Result, World};
 use std::collections::BTreeMap;
@@ -21,14 +22,17 @@ struct Held {
     segments: Option<Segments>,
     /// The buffer of the program, registered.
     buffer: GlobalAddress,
+    /// What it is, for messages.
+    name: Arc<str>,
 }
 
 struct Table {
     held: BTreeMap<usize, Arc<Mutex<Held>>>,
+    freed: Freed,
     last: usize,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table { held: BTreeMap::new(), last: 0 });
+static TABLE: Mutex<Table> = Mutex::new(Table { held: BTreeMap::new(), freed: Freed::new(), last: 0 });
 
 /// What is not so, and what cannot be asked.
 const NO: c_int = 1;
@@ -40,7 +44,9 @@ fn table() -> MutexGuard<'static, Table> {
 
 /// The world has ended, and its segment buffers with it.
 pub(super) fn forget_all() {
-    table().held.clear();
+    let mut table = table();
+    table.held.clear();
+    table.freed.clear();
 }
 
 fn create(
@@ -51,16 +57,18 @@ fn create(
     make: fn(&World, u32, GlobalAddress, usize, usize) -> Result<Segments>,
 ) -> Result<*mut SegmentBuffer> {
     let peer = rank_of(peer)?;
+    let name: Arc<str> = format!("segment buffer with rank {peer}").into();
     let bytes = segsize.checked_mul(segnum).filter(|bytes| *bytes > 0 && *bytes <= isize::MAX as usize);
-    let bytes =
-        bytes.ok_or_else(|| misuse(format!("a buffer of {segnum} segments of {segsize} bytes cannot be")))?;
+    let bytes = bytes
+        .ok_or_else(|| misuse(format!("a {name}, of {segnum} segments of {segsize} bytes, cannot be")))?;
     // SAFETY: memory of the program, which it leaves to the library until it frees the segment buffer: so ACP has it.
     let buffer = unsafe { WORLD.register(buf.cast(), bytes, 0) }?;
     let made = WORLD.with(|world| make(world, peer, buffer, segsize, segnum));
     if made.is_err() {
         let _ = WORLD.unregister(buffer.bits());
     }
-    let held = Arc::new(Mutex::new(Held { segments: Some(made?), buffer }));
+    let segments = Some(made.map_err(|error| about(error, &name))?);
+    let held = Arc::new(Mutex::new(Held { segments, buffer, name }));
     let mut table = table();
     table.last += 16;
     let number = table.last;
@@ -94,16 +102,22 @@ pub extern "C" fn acp_create_dst_segbuf(
     })
 }
 
-fn gone() -> kumiki::Error {
-    misuse("there is no such segment buffer: it has been freed, or was never given")
+fn gone(segbuf: *mut SegmentBuffer) -> kumiki::Error {
+    match table().freed.find(segbuf as usize) {
+        Some(name) => misuse(format!("the {name} has been freed")),
+        None => misuse("there is no such segment buffer: it has been freed, or was never given"),
+    }
 }
 
 /// Does something with a segment buffer that a program names. While one thread does, others wait that name the same one.
 fn with<T>(segbuf: *mut SegmentBuffer, work: impl FnOnce(&World, &mut Segments) -> Result<T>) -> Result<T> {
-    let held = table().held.get(&(segbuf as usize)).cloned().ok_or_else(gone)?;
+    let held = table().held.get(&(segbuf as usize)).cloned();
+    let held = held.ok_or_else(|| gone(segbuf))?;
     WORLD.with(|world| {
         let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-        work(world, held.segments.as_mut().ok_or_else(gone)?)
+        let name = held.name.clone();
+        let segments = held.segments.as_mut().ok_or_else(|| gone(segbuf))?;
+        work(world, segments).map_err(|error| about(error, &name))
     })
 }
 
@@ -140,10 +154,14 @@ fn end_edge(
         with(segbuf, |world, segments| {
             if segments.is_source() != at_source {
                 let end = if at_source { "source" } else { "destination" };
-                return Err(misuse(format!("only the {end} of a segment buffer can do that")));
+                return Err(misuse(format!(
+                    "only the {end} of a segment buffer can do that, and this is the other end"
+                )));
             }
             if !segments.is_connected(world)? {
-                return Err(misuse("the segment buffer is not connected"));
+                return Err(misuse(
+                    "the segment buffer is not connected: call acp_connect_segbuf at both ends first",
+                ));
             }
             let is_so = work(world, segments)?;
             if !is_so {
@@ -219,12 +237,15 @@ pub extern "C" fn acp_disconnect_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
 #[no_mangle]
 pub extern "C" fn acp_free_segbuf(segbuf: *mut SegmentBuffer) -> c_int {
     edge("acp_free_segbuf", WRONG, || {
-        let held = table().held.remove(&(segbuf as usize)).ok_or_else(gone)?;
-        let (freed, buffer) = WORLD.with(|world| {
+        let held = table().held.remove(&(segbuf as usize));
+        let held = held.ok_or_else(|| gone(segbuf))?;
+        let (freed, buffer, name) = WORLD.with(|world| {
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok((held.segments.take().ok_or_else(gone)?.free(world), held.buffer))
+            let segments = held.segments.take().ok_or_else(|| gone(segbuf))?;
+            Ok((segments.free(world), held.buffer, held.name.clone()))
         })?;
+        table().freed.note(segbuf as usize, name.to_string());
         WORLD.unregister(buffer.bits())?;
-        freed.map(|()| 0)
+        freed.map(|()| 0).map_err(|error| about(error, &name))
     })
 }

@@ -126,7 +126,7 @@ fn keeps_all(join: Join) -> Result<Join> {
 /// Starts a thread that makes messages go on while the program computes, if it wants one (`WAITIO_PROGRESS=thread`).
 fn make_progress() -> Result<()> {
     let wanted = kumiki::raw::variable("WAITIO_PROGRESS")?.unwrap_or_default();
-    if !wanted.eq_ignore_ascii_case("thread") {
+    if !wanted.trim().eq_ignore_ascii_case("thread") {
         return Ok(());
     }
     // Until this process has left. A call that needs the join alone comes in between.

@@ -1,8 +1,8 @@
 //! `kumiki acprun`, also under the name `acprun`: starts programs written for ACP, with the options that the launcher of ACP has.
 
 use super::{run, Outcome};
-use kumiki_run::system::{find_program, read_text};
-use kumiki_run::{environment, is_here, say, Portfile, MAX_RANKS};
+use kumiki_run::system::find_program;
+use kumiki_run::{environment, is_here, parse_host, read_hostfile, say, Portfile, MAX_RANKS};
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,6 +11,9 @@ use std::path::Path;
 pub(super) const STARTER_BYTES: u64 = 1024;
 /// Less memory than this for the data library is no limit.
 const DATA_BYTES: u64 = 64 << 20;
+
+/// More than any machine has.
+const MOST_BYTES: u64 = 1 << 46;
 
 /// A longer file of hosts or parts is something else, or never ends.
 pub(super) const FILE_BYTES: u64 = 64 << 20;
@@ -22,8 +25,8 @@ usage: acprun [options] program [arguments]
   -smemsize, -startermemsize BYTES   starter memory of each process, 1024 if not given
   -smemsize-dl, -startermemsize-dl BYTES
                                      the most memory of each process for the data library, if 64M or more; less is no limit
-  -machinefile, -nodefile FILE       hosts, one a line, used in turn
-  -host, -node A,B                   the same as a list
+  -machinefile, -nodefile FILE       hosts, one a line, used in turn; `host slots=4` and `host:4` stand for four such lines
+  -host, -node A,B:4                 the same as a list
   -rsh, -ssh, -remoteshell COMMAND   what reaches another host; ssh if not given
   -multirun -portfile FILE -offsetrank K
                                      be one part of a job that several launchers start: its first process has rank K, and
@@ -136,14 +139,32 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
         add("--env", format!("KUMIKI_PORTFILE={portfile}"));
         add("--env", format!("KUMIKI_OFFSET_RANK={offset}"));
     }
-    let all_here = wanted.remote_shell.is_none() && wanted.hosts.iter().all(|host| is_here(host));
-    if !wanted.hosts.is_empty() && !all_here {
-        add("--host", wanted.hosts.join(","));
-        line.push("--cyclic".into());
+    if !wanted.hosts.is_empty() {
+        let said = environment::number("KUMIKI_RANKS").map_err(|error| error.to_string())?;
+        let hosts = in_turn(&wanted.hosts, wanted.processes.or(said))?;
+        if wanted.processes.or(said).is_none() {
+            add("-n", hosts.len().to_string());
+        }
+        if wanted.remote_shell.is_some() || !hosts.iter().all(|host| is_here(host)) {
+            add("--host", hosts.join(","));
+            line.push("--cyclic".into());
+        }
     }
     line.push("--".into());
     line.extend(found(wanted.command));
     Ok(line)
+}
+
+/// The host of each process, as far as the list goes: one that takes several stands there as often.
+fn in_turn(hosts: &[String], processes: Option<u32>) -> Result<Vec<String>, String> {
+    let most = processes.unwrap_or(MAX_RANKS) as usize;
+    let mut turns = Vec::new();
+    for host in hosts {
+        let host = parse_host(host).map_err(|why| format!("-host: {why}"))?;
+        let free = most.saturating_sub(turns.len());
+        turns.extend(std::iter::repeat_n(host.name, free.min(host.slots.unwrap_or(1) as usize)));
+    }
+    Ok(turns)
 }
 
 /// The part of a job that this is: the portfile, and the first rank.
@@ -225,8 +246,12 @@ fn option(
     value: &mut dyn FnMut() -> Result<String, String>,
 ) -> Result<(), String> {
     let bytes = |value: String| {
-        environment::parse_bytes(&value)
-            .ok_or_else(|| format!("{name} {value}: it should be a size such as 4096 or 1M"))
+        let bytes = environment::parse_bytes(&value).filter(|&bytes| bytes <= MOST_BYTES);
+        bytes.ok_or_else(|| {
+            format!(
+                "{name} {value}: it should be a size such as 4096, 64K, 1M or 1G, {MOST_BYTES} bytes at most"
+            )
+        })
     };
     match name {
         "-n" | "-np" | "--acp-n" | "--acp-np" | "--acp-nprocs" => {
@@ -285,16 +310,17 @@ fn idle_value(wanted: &mut Wanted, name: &str, value: &str) {
     wanted.idle.push(format!("{name} {value}"));
 }
 
-/// The hosts of a file, one a line; `#` begins a comment.
+/// The hosts of a file, as `-host` takes them.
 fn read_hosts(path: &str) -> Result<Vec<String>, String> {
-    let text = read_text(Path::new(path), FILE_BYTES);
-    let text = text.map_err(|error| format!("cannot read {path}: {error}"))?;
-    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim().to_owned());
-    let hosts: Vec<String> = lines.filter(|line| !line.is_empty()).collect();
-    match hosts.is_empty() {
-        true => Err(format!("{path} names no host")),
-        false => Ok(hosts),
-    }
+    let hosts = read_hostfile(Path::new(path)).map_err(|error| error.to_string())?;
+    let bracketed = |name: String| if name.contains(':') { format!("[{name}]") } else { name };
+    Ok(hosts
+        .into_iter()
+        .map(|host| match host.slots {
+            Some(slots) => format!("{}:{slots}", bracketed(host.name)),
+            None => host.name,
+        })
+        .collect())
 }
 
 #[cfg(test)]
@@ -409,5 +435,33 @@ mod tests {
         assert!(!words("-np 2 -host LOCALHOST,127.0.0.2 ./a").contains(&"--host".into()));
         assert!(words("-np 2 -host localhost,other ./a").contains(&"--cyclic".into()));
         assert!(words("-np 2 -ssh x -host localhost ./a").contains(&"--host".into()));
+        assert!(!words("-np 6 -host localhost:4,[::1]:2 ./a").contains(&"--host".into()));
+    }
+
+    #[test]
+    fn slots_in_a_file_of_machines_were_refused() {
+        let file = std::env::temp_dir().join(format!("kumiki-slots-{}", std::process::id()));
+        let hosts = |text: &str, count: &str| {
+            std::fs::write(&file, text).unwrap();
+            let line = parsed(&format!("{count}-machinefile {} ./a", file.display()))?;
+            let words = words_for_run(line)?;
+            let value = |name: &str| {
+                let at = words.iter().position(|word| word == name)?;
+                words.get(at + 1).map(|word| word.to_string_lossy().into_owned())
+            };
+            Ok::<_, String>((value("-n"), value("--host")))
+        };
+        let some = |text: &str| Some(text.to_owned());
+        let mixed = "\u{feff}# mine\r\na slots=2\r\n\r\nb:2 # c\r\na\r\nfe80::1 slots=2\r\n";
+        assert_eq!(hosts(mixed, "").unwrap(), (some("7"), some("a,a,b,b,a,fe80::1,fe80::1")));
+        assert_eq!(hosts(mixed, "-np 3 ").unwrap(), (some("3"), some("a,a,b")));
+        assert_eq!(hosts("a slots=2\nb\n", "-np 9 ").unwrap(), (some("9"), some("a,a,b")));
+        assert_eq!(hosts("localhost slots=2\n127.0.0.1\n", "").unwrap(), (some("3"), None));
+        let place = format!("line 2 of {}: ", file.display());
+        for wrong in ["a\nb c\n", "a\nb:x\n", "a\nb slots=0\n", "a\n-oProxyCommand=x\n", "a\nb,c\n"] {
+            let error = hosts(wrong, "-np 2 ").unwrap_err();
+            assert!(error.contains(&place), "{wrong}: {error}");
+        }
+        std::fs::remove_file(&file).unwrap();
     }
 }

@@ -42,6 +42,35 @@ pub(crate) struct CxxArguments {
     pub(crate) words: Vec<OsString>,
 }
 
+/// Functions of threads, without `pthread_`. Static run-time libraries of compilers (that of gfortran) call them only if they are there, and take
+/// it that they are if one of them is.
+const THREADS: [&str; 24] = [
+    "cond_broadcast",
+    "cond_destroy",
+    "cond_init",
+    "cond_wait",
+    "create",
+    "getspecific",
+    "join",
+    "key_create",
+    "key_delete",
+    "mutex_destroy",
+    "mutex_init",
+    "mutex_lock",
+    "mutex_trylock",
+    "mutex_unlock",
+    "once",
+    "rwlock_destroy",
+    "rwlock_init",
+    "rwlock_rdlock",
+    "rwlock_tryrdlock",
+    "rwlock_trywrlock",
+    "rwlock_unlock",
+    "rwlock_wrlock",
+    "self",
+    "setspecific",
+];
+
 /// Which compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Language {
@@ -292,6 +321,7 @@ pub(super) fn flags(prefix: &Path, words: &[&OsStr]) -> Vec<OsString> {
     }
     if words.iter().any(|word| *word == "-static") {
         line.push(prefix.join("lib/libkumiki.a").into());
+        line.push(format!("-Wl{}", THREADS.map(|name| format!(",-u,pthread_{name}")).concat()).into());
         line.extend(["-lgcc_eh", "-lrt", "-lpthread", "-lm", "-ldl"].map(OsString::from));
         return line;
     }
@@ -305,7 +335,9 @@ pub(super) fn compile_flags(prefix: &Path) -> Vec<OsString> {
 
 fn link_flags(prefix: &Path) -> Vec<OsString> {
     let library = prefix.join("lib");
-    let mut flags: Vec<OsString> = vec!["-L".into(), library.clone().into(), "-lkumiki".into()];
+    let mut flags: Vec<OsString> = vec!["-L".into(), library.clone().into()];
+    // Linkers drop what nothing before it has asked for, in some distributions: these words may stand before the source.
+    flags.extend(["-Wl,--push-state,--no-as-needed", "-lkumiki", "-Wl,--pop-state"].map(OsString::from));
     flags.extend(["-Xlinker".into(), "-rpath".into(), "-Xlinker".into(), library.into()]);
     flags
 }
@@ -331,12 +363,16 @@ mod tests {
 
     #[test]
     fn linking_gets_the_library_and_compiling_does_not() {
-        let linked = "-L /p/lib -lkumiki -Xlinker -rpath -Xlinker /p/lib";
+        let linked = "-L /p/lib -Wl,--push-state,--no-as-needed -lkumiki -Wl,--pop-state -Xlinker -rpath -Xlinker /p/lib";
         assert_eq!(line("a.c -o a"), format!("-I /p/include a.c -o a {linked}"));
         assert_eq!(line("-c a.c"), "-I /p/include -c a.c");
         assert_eq!(line("--version"), "-I /p/include --version");
         assert_eq!(line("-xc -"), format!("-I /p/include -xc - {linked}"));
-        assert!(line("a.c -static").contains("/p/lib/libkumiki.a -lgcc_eh"));
+        let fixed = line("a.c -static");
+        assert!(
+            fixed.contains("/p/lib/libkumiki.a -Wl,-u,pthread_") && fixed.contains(" -lgcc_eh -lrt"),
+            "{fixed}"
+        );
     }
 
     #[test]

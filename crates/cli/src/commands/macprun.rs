@@ -1,6 +1,7 @@
 //! `kumiki macprun`, also under the name `macprun`: several launchers, each with its program, make one world.
 
 use super::acprun::{self, Wanted, FILE_BYTES, STARTER_BYTES};
+use super::mpi_family as family;
 use super::Outcome;
 use kumiki_run::parts::{self, Part, Parts};
 use kumiki_run::system::{find_program, read_text, read_text_from};
@@ -294,11 +295,23 @@ fn find_launcher(part: &mut Part) -> Result<(), String> {
     }
     let program = &part.launcher[0];
     if find_program(program).is_some() {
+        if let Some(why) = family::mismatch(part) {
+            say(&format!("macprun: {}: {why}", part.title));
+        }
         return Ok(());
     }
     let is_name = !program.as_encoded_bytes().contains(&b'/');
     let hint = if is_name { " in PATH" } else { "" };
-    Err(format!("{}: there is no launcher {}{hint}", part.title, program.display()))
+    let advice =
+        "install its MPI (Debian: openmpi-bin or mpich), load its module, or write where it is in that line";
+    let there = family::there();
+    let there =
+        if there.is_empty() { "none is there".into() } else { format!("there is {}", there.join(", ")) };
+    Err(format!(
+        "{}: there is no launcher {}{hint}; {advice}. Of the usual ones {there}",
+        part.title,
+        program.display()
+    ))
 }
 
 /// The words of a line, as a shell would split it that knows nothing but quotes and backslashes.

@@ -12,6 +12,7 @@ pub(crate) mod job;
 pub(crate) mod macprun;
 pub(crate) mod man;
 pub(crate) mod mem;
+mod mpi_family;
 mod objects;
 pub(crate) mod rank;
 pub(crate) mod relay;

@@ -25,6 +25,7 @@ pub mod process;
 pub mod rights;
 pub mod socket;
 mod sum;
+pub mod taken;
 pub mod terminal;
 pub mod time;
 

@@ -278,8 +278,12 @@ pub fn is_here(fd: BorrowedFd<'_>, to: &SocketAddr) -> bool {
 
 /// Whether a connected socket has its other end on this machine.
 pub fn is_from_here(fd: BorrowedFd<'_>) -> bool {
-    let other = getpeername(fd).ok().flatten().and_then(internet);
-    other.is_some_and(|other| is_here(fd, &(other, 0).into()))
+    other_address(fd).is_some_and(|other| is_here(fd, &(other, 0).into()))
+}
+
+/// The address that the other end of a connected socket has.
+pub fn other_address(fd: BorrowedFd<'_>) -> Option<IpAddr> {
+    getpeername(fd).ok().flatten().and_then(internet)
 }
 
 /// The address of this machine that a connected socket has.

@@ -9,7 +9,7 @@ use super::gate::contains;
 use super::words::{Answer, Asked};
 use crate::auth::{Secret, NONCE_BYTES};
 use crate::os::descriptor::{self, Epoll};
-use crate::os::{self, socket, time};
+use crate::os::{self, socket, taken, time};
 use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -135,11 +135,17 @@ impl<'a> Relay<'a> {
         for name in &settings.listen {
             let wrong = |why: String| Error::Refused(format!("cannot listen at {name}: {why}"));
             let addresses = super::gate::resolve(name).map_err(wrong)?;
-            let bound = TcpListener::bind(&addresses[..]).and_then(|listener| {
+            let bound = taken::bind(|| TcpListener::bind(&addresses[..])).and_then(|listener| {
                 listener.set_nonblocking(true)?;
                 Ok(listener)
             });
-            let listener = bound.map_err(|error| wrong(error.to_string()))?;
+            let listener = bound.map_err(|error| match (taken::is_taken(&error), addresses.first()) {
+                (true, Some(address)) => {
+                    let who = taken::holder(address.port());
+                    wrong(format!("{error}: {who}; end it, or choose another port, also in WAITIO_RELAY"))
+                }
+                _ => wrong(error.to_string()),
+            })?;
             socket::set_backlog(listener.as_fd(), BACKLOG)?;
             epoll.add(listener.as_fd(), listeners.len() as u64, false)?;
             listeners.push(listener);

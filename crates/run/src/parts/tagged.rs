@@ -2,9 +2,10 @@
 
 use crate::{Result, RunError};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::process::Child;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,24 @@ impl Tagged {
     }
 }
 
+/// Prints a whole line, so that those of two blocks never mix; nor, where both streams go to one place, those of output and of errors.
+fn print(line: &[u8], is_error: bool) {
+    static ONE_PLACE: OnceLock<bool> = OnceLock::new();
+    static TURN: Mutex<()> = Mutex::new(());
+    let is_one = *ONE_PLACE.get_or_init(|| {
+        let place = |path| std::fs::metadata(path).ok().map(|data| (data.dev(), data.ino()));
+        place("/proc/self/fd/1").is_some_and(|output| place("/proc/self/fd/2") == Some(output))
+    });
+    let _turn = is_one.then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
+    let _ = match is_error {
+        true => std::io::stderr().lock().write_all(line),
+        false => {
+            let mut output = std::io::stdout().lock();
+            output.write_all(line).and_then(|()| output.flush())
+        }
+    };
+}
+
 /// Until the stream ends, or nobody reads what we print: then it is only read, so that the program goes on.
 fn copy(
     block: usize,
@@ -81,14 +100,7 @@ fn copy(
         }
         moves.fetch_add(1, Ordering::Relaxed);
         printing.fetch_add(1, Ordering::Relaxed);
-        // Whole lines, so that those of two blocks never mix.
-        let _ = match is_error {
-            true => std::io::stderr().lock().write_all(&line),
-            false => {
-                let mut output = std::io::stdout().lock();
-                output.write_all(&line).and_then(|()| output.flush())
-            }
-        };
+        print(&line, is_error);
         printing.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -88,7 +88,11 @@ fn check_permutation(wishes: &[u32]) -> Result<(), String> {
             None => {
                 return Err(format!("rank {old} wants to be rank {new}, which is not below {}", wishes.len()))
             }
-            Some(Some(other)) => return Err(format!("ranks {other} and {old} both want to be rank {new}")),
+            Some(Some(other)) => {
+                return Err(format!(
+                    "ranks {other} and {old} both want to be rank {new}: give each its own number"
+                ))
+            }
             Some(place) => *place = Some(old),
         }
     }

@@ -7,7 +7,7 @@ use crate::agent::report;
 use crate::auth::{self, Hello, JobId, Refusal, Secret, HELLO_BYTES, PREFIX_BYTES};
 use crate::environment;
 use crate::os::descriptor::Epoll;
-use crate::os::{multipath, socket};
+use crate::os::{multipath, socket, taken};
 use crate::{Error, Result};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -237,12 +237,29 @@ fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
     // Nodes of one machine start at different places, so that they do not all try the same port first.
     let count = (high - low) as u32 + 1;
     let start = std::process::id() % count;
-    let free = (0..count).find_map(|step| {
-        let port = low + ((start + step) % count) as u16;
-        bind(port).ok()
+    let mut tried = low;
+    let free = taken::bind(|| {
+        let mut last = None;
+        for step in 0..count {
+            tried = low + ((start + step) % count) as u16;
+            match bind(tried) {
+                Ok(listener) => return Ok(listener),
+                // That one is taken tells more than that another one nobody may have.
+                Err(error) if last.is_none() || taken::is_taken(&error) => last = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(last.unwrap_or_else(|| std::io::ErrorKind::AddrInUse.into()))
     });
-    free.ok_or_else(|| {
-        Error::Refused(format!("no port of KUMIKI_PORTS={low}-{high} is free on {ip}; widen the range"))
+    free.map_err(|error| {
+        let name = environment::ports_name();
+        Error::Refused(match taken::is_taken(&error) {
+            true => format!(
+                "no port of {name}={low}-{high} is free on {ip} (port {tried}: {}); widen the range, or end who has them",
+                taken::holder(tried)
+            ),
+            false => format!("cannot listen on {ip} at a port of {name}={low}-{high}: {error}"),
+        })
     })
 }
 

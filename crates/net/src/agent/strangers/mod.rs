@@ -32,7 +32,7 @@ use crate::auth::{Identity, JobId, Secret};
 use crate::environment;
 use crate::os::descriptor::Event;
 use crate::os::file::read_private;
-use crate::os::{mpi, process, random_bytes, socket, time};
+use crate::os::{mpi, process, random_bytes, socket, taken, time};
 use crate::route::files::{Listening, Target};
 use crate::route::Route;
 use crate::terms::Terms;
@@ -381,10 +381,13 @@ fn find_hub(route: &Route, place: Option<SocketAddr>, hub: &TcpListener) -> Resu
 
 /// Listens at the address where the others look for rank 0.
 fn bind(master: SocketAddr) -> Result<TcpListener> {
-    TcpListener::bind(master).map_err(|error| {
+    taken::bind(|| TcpListener::bind(master)).map_err(|error| {
+        let why = match taken::is_taken(&error) {
+            true => format!("{}; end it, or choose another port, the same for all ranks", taken::holder(master.port())),
+            false => "it must be a free port of this machine".into(),
+        };
         Error::Refused(format!(
-            "rank 0 cannot listen at the master's address {master} (KUMIKI_MASTER, or the portfile): {error}; it must be a free \
-             port of this machine"
+            "rank 0 cannot listen at the master's address {master} (KUMIKI_MASTER, or the portfile): {error}; {why}"
         ))
     })
 }

@@ -62,8 +62,9 @@ impl Outputs {
             }
         }
         let lines = pipe.partial.iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-        let ready =
-            if pipe.fd.is_none() || pipe.partial.len() > MAX_LINE_BYTES { pipe.partial.len() } else { lines };
+        // However much comes at once, the last line waits for its end, unless it is long by itself.
+        let is_long = pipe.partial.len() - lines > MAX_LINE_BYTES;
+        let ready = if pipe.fd.is_none() || is_long { pipe.partial.len() } else { lines };
         if ready > 0 {
             let bytes = pipe.partial.drain(..ready).collect();
             outbox.push(ToHub::Output { local, is_error, bytes });
@@ -173,5 +174,49 @@ impl Agent {
         if taken > 0 || closed {
             node.outbox.push(ToHub::InputTaken { bytes: taken, closed });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn much_output_at_once_cut_its_last_line() {
+        let (epoll, mut outputs) = (Epoll::new().unwrap(), Outputs::default());
+        let (mut rank, output) = UnixStream::pair().unwrap();
+        let (_other, error) = UnixStream::pair().unwrap();
+        outputs.add(&epoll, 0, output.into(), error.into()).unwrap();
+        let read = |outputs: &mut Outputs| {
+            let mut outbox = Vec::new();
+            outputs.read(&epoll, 0, &mut outbox);
+            let pieces = outbox.into_iter().map(|message| match message {
+                ToHub::Output { bytes, .. } => bytes,
+                other => panic!("{other:?}"),
+            });
+            pieces.collect::<Vec<_>>()
+        };
+        let lines = "a line of a rank\n".repeat(MAX_LINE_BYTES / 16);
+        rank.write_all(lines.as_bytes()).unwrap();
+        rank.write_all(b"half of").unwrap();
+        assert_eq!(read(&mut outputs), [lines.as_bytes()]);
+        rank.write_all(b" a line\nthe last").unwrap();
+        assert_eq!(read(&mut outputs), [b"half of a line\n"]);
+        drop(rank);
+        assert_eq!(read(&mut outputs), [b"the last"]);
+    }
+
+    #[test]
+    fn a_line_that_does_not_end_is_passed_on_in_pieces() {
+        let (epoll, mut outputs) = (Epoll::new().unwrap(), Outputs::default());
+        let (mut rank, output) = UnixStream::pair().unwrap();
+        let (_other, error) = UnixStream::pair().unwrap();
+        outputs.add(&epoll, 0, output.into(), error.into()).unwrap();
+        rank.write_all(&vec![b'x'; MAX_LINE_BYTES + 1]).unwrap();
+        let mut outbox = Vec::new();
+        outputs.read(&epoll, 0, &mut outbox);
+        assert_eq!(outbox.len(), 1);
     }
 }

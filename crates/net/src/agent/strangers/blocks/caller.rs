@@ -4,12 +4,14 @@ use super::notes::{Here, Told};
 use super::roll::Roll;
 use super::Ear;
 use crate::agent::link::Link;
+use crate::agent::report;
 use crate::agent::strangers::greet::Greeting;
 use crate::auth::{JobId, Secret};
 use crate::os::descriptor::{self, Event};
 use crate::os::{process, socket, time};
 use crate::terms::Terms;
 use crate::{Error, Result};
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The most handshakes at a time, and the most who wait here; others come again.
@@ -26,6 +28,9 @@ const ENDING_MS: u64 = 60_000;
 /// How long somebody who was refused may take to read why, and somebody who has proven to know the secret to say who it is.
 const READING_MS: u64 = 2_000;
 const SAYING_MS: u64 = 5_000;
+
+/// How many refusals are told here.
+const MOST_REFUSALS: usize = 16;
 
 /// The answer to all who have come.
 pub(super) struct Answer {
@@ -45,6 +50,8 @@ pub(super) struct Caller {
     tell_at_ms: u64,
     /// When all had come.
     complete_ms: Option<u64>,
+    /// What was said of those who were refused: each once.
+    refusals: BTreeSet<String>,
 }
 
 /// Somebody who has proven to know the secret.
@@ -71,6 +78,14 @@ impl Caller {
             missing: String::new(),
             tell_at_ms: 0,
             complete_ms: None,
+            refusals: BTreeSet::new(),
+        }
+    }
+
+    /// Says here, too, that somebody was refused. Whoever comes again and again is told of once.
+    fn tell_refusal(&mut self, text: String) {
+        if self.refusals.len() < MOST_REFUSALS && self.refusals.insert(text.clone()) {
+            report::print(&text);
         }
     }
 
@@ -80,11 +95,7 @@ impl Caller {
             match self.step(stop.as_fd()) {
                 Ok(false) => {}
                 Ok(true) => return,
-                Err(error) => {
-                    return crate::agent::report::print(&format!(
-                        "the roll call of the blocks fails: {error}"
-                    ))
-                }
+                Err(error) => return report::print(&format!("the roll call of the blocks fails: {error}")),
             }
         }
     }
@@ -146,6 +157,14 @@ impl Caller {
                         has_spoken: false,
                     }));
                 }
+                Err(Error::Refused(why)) => {
+                    let from = socket::other_address(greeting.as_fd());
+                    let from = from.map_or_else(|| "this machine".into(), |ip| ip.to_string());
+                    self.tell_refusal(format!(
+                        "block 0 does not take in somebody who called from {from}: {why}; a block of this job needs the same WAITIO_SECRET or \
+                         WAITIO_SECRET_FILE, and the same release of the library"
+                    ));
+                }
                 Err(_) => {}
             }
         }
@@ -187,9 +206,11 @@ impl Caller {
         let noted = self.roll.note(&here, now_ms);
         let guest = &mut self.guests[index];
         if let Err(why) = noted {
+            let Here { block, rank, name, .. } = &here;
+            let text = format!("block 0 does not take in rank {rank} of block {block} ({name}): {why}");
             guest.link.send(&Told::Refused { why }.encode());
             guest.until_ms = Some(now_ms + READING_MS);
-            return;
+            return self.tell_refusal(text);
         }
         match self.complete_ms.and_then(|_| self.roll.complete()) {
             Some(ranks) => {

@@ -29,7 +29,7 @@ use crate::agent::report;
 use crate::auth::{Identity, Secret};
 use crate::os::descriptor::{self, Event};
 use crate::os::file::read_private;
-use crate::os::{self, process, socket, time};
+use crate::os::{self, process, socket, taken, time};
 use crate::route::files::{Files, Listening, Target};
 use crate::route::{Route, Sockets};
 use crate::{environment, Error, Result};
@@ -109,6 +109,7 @@ const LEAST_SECRET: usize = 16;
 impl Summons {
     /// As the variables of the environment say, for this rank of a block; which block it is may be known already.
     pub fn from_environment(rank: (u32, u32), block: Option<(u32, u32)>) -> Result<Summons> {
+        environment::check_joining()?;
         let said = match block {
             Some((block, blocks)) => (Some(block), Some(blocks)),
             None => (environment::number("WAITIO_PBID")?, environment::number("WAITIO_NPB")?),
@@ -176,13 +177,18 @@ impl Summons {
         }
     }
 
-    /// Says that a relay is not needed where there are files.
+    /// Says that a relay is not needed where there are files, or all are on one machine.
     fn warn_of_relay(&self) {
-        if let (Links::Files | Links::Both, Some(relay)) = (self.links, &self.relay) {
-            report::print(&format!(
+        let Some(relay) = &self.relay else { return };
+        match (self.links, &self.secret) {
+            (Links::Files | Links::Both, _) => report::print(&format!(
                 "WAITIO_RELAY={relay} is ignored: with WAITIO_COMM_TYPE={} the detour is a folder",
                 asked_links()
-            ));
+            )),
+            (Links::Sockets, None) if !self.is_alone() => report::print(&format!(
+                "WAITIO_RELAY={relay} is ignored: without a secret all blocks are on one machine; set WAITIO_SECRET_FILE to that of the relay"
+            )),
+            (Links::Sockets, _) => {}
         }
     }
 
@@ -352,7 +358,7 @@ fn links() -> Links {
 }
 
 fn asked_links() -> String {
-    environment::text("WAITIO_COMM_TYPE").ok().flatten().unwrap_or_default()
+    environment::text("WAITIO_COMM_TYPE").ok().flatten().unwrap_or_default().trim().to_owned()
 }
 
 /// Says once a block that blocks exchange messages by sockets and shared memory, if something was asked for that is not there. What is said elsewhere than in programs is no reason
@@ -360,12 +366,7 @@ fn asked_links() -> String {
 fn warn_of_links() {
     let asked = asked_links();
     match asked.to_ascii_lowercase().as_str() {
-        "" | "socket" | "file" => {}
-        "hybrid" => {
-            if let Err(error) = environment::bytes("WAITIO_HYBRID_THRESHOULD") {
-                report::print(&format!("{error}; it changes nothing here"));
-            }
-        }
+        "" | "socket" | "file" | "hybrid" => {}
         "verbs" => report::print(&format!(
             "WAITIO_COMM_TYPE={asked} is not there: sockets are used, and shared memory on a machine"
         )),
@@ -395,14 +396,26 @@ fn call_roll(summons: &Summons, way: &Way, hosted: &mut Hosted) -> Result<(TcpLi
 
 /// Where the roll is called, and the address of this machine that it has.
 fn listen(summons: &Summons, way: &Way) -> Result<(Ear, IpAddr)> {
-    let taken = |error: &std::io::Error| {
+    let failed = |error: &std::io::Error| {
+        let port = summons.master.1;
+        let why = match (taken::is_taken(error), way) {
+            (false, _) => "it must be a free port of this machine".into(),
+            (true, Way::Machine(_)) => format!(
+                "another program of yours calls the roll there, which may be of a job that has not ended; end it, or set \
+                 WAITIO_MASTER_PORT to another port than {port} in every block"
+            ),
+            (true, _) => format!(
+                "{}; end it, or set WAITIO_MASTER_PORT to another port than {port} in every block",
+                taken::holder(port)
+            ),
+        };
         Error::Refused(format!(
-            "rank 0 of block 0 cannot listen at {} (WAITIO_MASTER_HOST, WAITIO_MASTER_PORT): {error}; it must be a free port of this machine",
+            "rank 0 of block 0 cannot listen at {} (WAITIO_MASTER_HOST, WAITIO_MASTER_PORT): {error}; {why}",
             summons.name()
         ))
     };
     let on_machine = |address: &UnixAddr| {
-        let listener = UnixListener::bind_addr(address).map_err(|error| taken(&error))?;
+        let listener = taken::bind(|| UnixListener::bind_addr(address)).map_err(|error| failed(&error))?;
         listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
         Ok((Ear::Machine(listener), IpAddr::V4(Ipv4Addr::LOCALHOST)))
     };
@@ -415,7 +428,8 @@ fn listen(summons: &Summons, way: &Way) -> Result<(Ear, IpAddr)> {
             on_machine(&address.map_err(|error| Error::from_io("abstract socket name", &error))?)
         }
         Way::Network(addresses) | Way::Both(addresses, _) => {
-            let listener = TcpListener::bind(&addresses[..]).map_err(|error| taken(&error))?;
+            let bound = taken::bind(|| TcpListener::bind(&addresses[..]));
+            let listener = bound.map_err(|error| failed(&error))?;
             listener.set_nonblocking(true).map_err(|error| Error::from_io("fcntl", &error))?;
             let address = listener.local_addr().map_err(|error| Error::from_io("getsockname", &error))?;
             Ok((Ear::Network(listener), address.ip()))
@@ -517,7 +531,15 @@ impl<'a> Guest<'a> {
             Error::Refused(why) => format!(
                 "{name} does not take us ({why}): all blocks need the same WAITIO_SECRET or WAITIO_SECRET_FILE, and the same release of the library"
             ),
-            error => format!("nobody answers at {name}, where rank 0 of block 0 should listen: {error}"),
+            error => {
+                // Those who have a secret are called elsewhere than those who have none.
+                let hint = match (self.way, &self.summons.secret) {
+                    (Way::Machine(_), _) => "; this block has no secret: where block 0 has one, every block needs the same WAITIO_SECRET_FILE",
+                    (Way::Network(_), Some(_)) => "; this block has a secret: block 0 needs the same (WAITIO_SECRET_FILE)",
+                    _ => "",
+                };
+                format!("nobody answers at {name}, where rank 0 of block 0 should listen: {error}{hint}")
+            }
         }
     }
 
@@ -526,7 +548,7 @@ impl<'a> Guest<'a> {
         let now_ms = time::now_ms();
         let waited_ms = now_ms - self.started_ms;
         if now_ms >= self.deadline_ms {
-            let what = format!("waiting for the other blocks: {}", self.why);
+            let what = format!("waiting for the other blocks (as block {}): {}", self.here.block, self.why);
             return Err(Error::Timeout { what, after_ms: waited_ms });
         }
         if self.here.rank == 0 && now_ms >= self.said_at_ms {

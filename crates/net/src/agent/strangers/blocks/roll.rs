@@ -46,7 +46,7 @@ impl Roll {
         }
         let Some(known) = self.ranks.get_mut(*block as usize) else {
             return Err(format!(
-                "block {block} cannot be: there are {blocks} blocks, numbered from 0 (WAITIO_PBID)"
+                "block {block} cannot be: there are {blocks} blocks, numbered from 0: set WAITIO_PBID to one of them"
             ));
         };
         if *ranks == 0 || rank >= ranks {
@@ -59,14 +59,16 @@ impl Roll {
                     Ok(())
                 }
                 false => Err(format!(
-                    "rank {rank} of block {block} has come already ({who}): two programs have WAITIO_PBID={block}, or this one was started twice"
+                    "rank {rank} of block {block} has come already ({who}): two programs have WAITIO_PBID={block}, or this one was started twice; give each its own number, from 0 to {}",
+                    self.blocks - 1
                 )),
             };
         }
         if known.is_some_and(|known| known != *ranks) {
             return Err(format!(
-                "block {block} has {} processes, and this one says {ranks}: two programs have WAITIO_PBID={block}",
-                known.unwrap_or(0)
+                "block {block} has {} processes, and this one says {ranks}: two programs have WAITIO_PBID={block}; give each its own number, from 0 to {}",
+                known.unwrap_or(0),
+                self.blocks - 1
             ));
         }
         *known = Some(*ranks);
