@@ -5,6 +5,7 @@
 //! lanes     for each partner: words (head, credit, who it is, where its wide ring is), a ring of bytes
 //! guests    for each member of the node: whether it will never touch this block again
 //! table     on the first member of a node: where the blocks of the members of the node are, and which of them spin
+//! told      how many calls were told and taken, and lines for what is told
 //! halves    two places for what the members of a node show each other, used in turn
 //! ```
 //!
@@ -55,7 +56,11 @@ pub(super) const OFFERED_AT: u64 = 40;
 pub(super) const HALF_HEAD_BYTES: u64 = 24;
 pub(super) const TURN_AT: u64 = 16;
 /// Bytes of a line of the cache, with which both halves begin.
-const LINE_BYTES: u64 = 64;
+pub(super) const LINE_BYTES: u64 = 64;
+
+/// Lines for what a member tells the others of its node (`told.rs`), behind one that says how far it has come; and the smallest half beside which there are some.
+pub(super) const TOLD_LINES: u64 = 8;
+const LEAST_HALF_BESIDE: u64 = 1024;
 
 /// Bytes of the request of a piece beside those of the piece.
 const PIECE_REQUEST_BYTES: usize = 1 + 6 * 8;
@@ -78,6 +83,8 @@ pub(super) struct Layout {
     pub(super) guests: u64,
     /// Where the table of the node begins.
     pub(super) table: u64,
+    /// Where the lines begin for what is told; 0 if there are none.
+    pub(super) told: u64,
     /// Where the first half begins.
     pub(super) halves: u64,
     /// Bytes that can be shown in a half; 0 if there are none.
@@ -109,12 +116,15 @@ impl Layout {
         }
         let guests = HEAD_BYTES + lanes * (LANE_HEAD_BYTES + ring);
         let table = guests + if here > 1 { here.next_multiple_of(64) } else { 0 };
-        let halves = table + (8 * here).next_multiple_of(64);
+        let behind = table + (8 * here).next_multiple_of(64);
+        let lines = (1 + TOLD_LINES) * LINE_BYTES;
+        let is_told = shows && here > 1 && most.saturating_sub(behind + lines) / 2 >= LEAST_HALF_BESIDE;
+        let (told, halves) = if is_told { (behind, behind + lines) } else { (0, behind) };
         // A table that takes all the room is not worth it: such a node has no halves.
         let room = (most.saturating_sub(halves) / 2) & !63;
         let half = if shows && here > 1 && room >= 512 { room - HALF_HEAD_BYTES } else { 0 };
         let bytes = if half > 0 { halves + 2 * room } else { table };
-        Ok(Layout { lanes, ring, guests, table, halves, half, bytes })
+        Ok(Layout { lanes, ring, guests, table, told, halves, half, bytes })
     }
 
     /// Where a lane begins.

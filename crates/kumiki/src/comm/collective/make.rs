@@ -241,6 +241,8 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         board: 0,
         turn: 0,
         led: 0,
+        told: 0,
+        taken: 0,
         spreads: 0,
         piped: 0,
         is_unread: false,

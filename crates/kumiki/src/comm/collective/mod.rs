@@ -8,6 +8,7 @@
 //! | `tune.rs`, `model.rs`, `kept.rs` | which one does it, by trying; what need not be tried; and from run to run |
 //! | `cartesian.rs` | members in a grid |
 //! | `shown.rs`, `piped.rs` | flat: the members of a node show each other what they have; and what is long, in pieces |
+//! | `told.rs` | what is short and comes from one member of a node |
 //! | `rooms.rs` | the same in long pieces, for all of them |
 //! | `spread.rs` | they tell each other where memory is that they lend, and when they are done with it |
 //! | `tree.rs`, `doubling.rs`, `ring.rs` | over lanes |
@@ -47,6 +48,7 @@ mod rooms;
 mod shown;
 mod spread;
 mod started;
+mod told;
 mod traffic;
 mod tree;
 mod tune;
@@ -228,6 +230,9 @@ struct State {
     /// How often the members of the node have shown each other something, and brought something to the first of them.
     turn: u64,
     led: u64,
+    /// How often one of them has told the others something short, and how often all others have taken it, as far as this member knows.
+    told: u64,
+    taken: u64,
     /// How often one of them has told the others where something is.
     spreads: u64,
     /// What the own count of pieces is, and whether others may still read some.

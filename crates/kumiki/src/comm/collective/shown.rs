@@ -4,14 +4,14 @@
 //! the other halves; when all have met in that, nobody reads the first ones any more. So a round is one meeting.
 //!
 //! Where each member has a core it does not take one: each looks at the others until they show something in this turn, and has thereby
-//! seen that they are done with the turn before.
+//! seen that they are done with the turn before. What is short and comes from one of them goes another way there (`told.rs`).
 
 use super::block::{ARRIVED_AT, HALF_HEAD_BYTES, TURN_AT};
 use super::direct::Circle;
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};
 use super::rooms::{Rooms, ROOM_PIECE};
-use super::{Talk, MERGED_BYTES};
+use super::{Group, Talk, MERGED_BYTES};
 use crate::{Error, Rank, Result};
 use kumiki_mem::Span;
 use std::ops::Range;
@@ -43,19 +43,20 @@ impl<'w> Talk<'_, 'w> {
 
     /// Waits until all members of this node show something in this turn.
     fn await_all(&mut self) -> Result<()> {
-        let (group, local) = (self.group, self.local());
-        let rank_of =
-            |index: u32| group.known.get(index as usize).map(|block| local.rank_of(block.address()));
-        let others = (0..group.near.count).filter(|index| *index != group.near.me);
-        for rank in others.clone().filter_map(rank_of) {
-            group.world.wake(rank)?;
-        }
-        let turn = self.state.turn;
-        for index in others {
+        self.wake_near()?;
+        let (group, turn) = (self.group, self.state.turn);
+        for index in (0..group.near.count).filter(|index| *index != group.near.me) {
             let shown = self.half(index)?.word(TURN_AT)?;
-            self.look_at(|| rank_of(index), shown, turn)?;
+            self.look_at(|| rank_of(group, index), shown, turn)?;
         }
         Ok(())
+    }
+
+    /// Wakes whoever of this node waits for what this member has written.
+    pub(super) fn wake_near(&self) -> Result<()> {
+        let group = self.group;
+        let others = (0..group.near.count).filter(|index| *index != group.near.me);
+        group.world.memory.wake_all(others.filter_map(|index| rank_of(group, index)))
     }
 
     /// Looks at a word of a member of this node until it has come so far; after a while as one waits for others.
@@ -175,6 +176,9 @@ impl<'w> Talk<'_, 'w> {
             return Ok(());
         }
         let bytes = data.len();
+        if self.fits_line(bytes) {
+            return self.tell_all(root as u32, data);
+        }
         let rooms = match self.rooms(bytes)? {
             Rooms::Short => None,
             Rooms::Open(rooms) => Some(rooms),
@@ -319,6 +323,12 @@ impl<'w> Talk<'_, 'w> {
         let rank = self.group.near_block(index).map_or(u32::MAX, |block| self.local().rank_of(block));
         differs(format!("rank {rank} came with another call"))
     }
+}
+
+/// The rank of a member of this node whose block is known.
+pub(super) fn rank_of(group: &Group<'_>, index: u32) -> Option<Rank> {
+    let block = group.known.get(index as usize)?;
+    Some(group.world.local().rank_of(block.address()))
 }
 
 /// Combines what members show, which `shown` reads, with what this one has where it has it, in their order: of so many of the first of them.
