@@ -207,7 +207,7 @@ pub(crate) fn mixed_collectives(stage: &Stage) {
 /// A member that does something else, fails or leaves is an error for all, in whatever they wait.
 pub(crate) fn broken_collectives(stage: &Stage) {
     type Call = fn(&Group<'_>, bool) -> kumiki::Result<()>;
-    let calls: [Call; 6] = [
+    let calls: [Call; 7] = [
         // They wait in different teams, if the group has levels.
         |group, odd| match odd {
             true => group.barrier(),
@@ -219,6 +219,7 @@ pub(crate) fn broken_collectives(stage: &Stage) {
         },
         |group, odd| group.allreduce(&mut vec![1u64; if odd { 30_000 } else { 2 }], Sum),
         |group, odd| group.broadcast(if odd { 9 } else { 0 }, &mut [1u64]),
+        |group, odd| group.broadcast(u32::from(odd), &mut [1u64]),
         |group, odd| group.alltoall(&[1u8; 4], &mut vec![0; 4 + usize::from(odd)]),
         |group, odd| match odd {
             true => Err(Error::Misuse("it leaves".into())),

@@ -15,6 +15,7 @@
 
 use super::lanes::{Broken, Cause};
 use super::wide::WIDE_BYTES;
+use super::MOST_KNOWN;
 use crate::data::message::{unknown, Reader, Writer};
 use crate::{Error, GlobalAddress, Result};
 use kumiki_mem::{Local, Span};
@@ -118,7 +119,9 @@ impl Layout {
         let table = guests + if here > 1 { here.next_multiple_of(64) } else { 0 };
         let behind = table + (8 * here).next_multiple_of(64);
         let lines = (1 + TOLD_LINES) * LINE_BYTES;
-        let is_told = shows && here > 1 && most.saturating_sub(behind + lines) / 2 >= LEAST_HALF_BESIDE;
+        let is_told = shows
+            && (2..=u64::from(MOST_KNOWN)).contains(&here)
+            && most.saturating_sub(behind + lines) / 2 >= LEAST_HALF_BESIDE;
         let (told, halves) = if is_told { (behind, behind + lines) } else { (0, behind) };
         // A table that takes all the room is not worth it: such a node has no halves.
         let room = (most.saturating_sub(halves) / 2) & !63;

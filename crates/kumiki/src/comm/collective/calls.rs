@@ -244,7 +244,9 @@ impl<'w> Group<'w> {
         let counted = counts.iter().fold(0, |mark, count| mix(mark, count as u64));
         let mark = self.mark::<T>(algorithm, &[bytes as u64, counted]);
         let allgather = |talk: &mut Talk<'_, 'w>| {
-            let rooms = if algorithm == Flat { talk.rooms(bytes)? } else { Rooms::Short };
+            // What all of them show at once is there as soon.
+            let is_short = counts.longest().saturating_mul(size_of::<T>()) as u64 <= self.layout.half;
+            let rooms = if algorithm == Flat && !is_short { talk.rooms(bytes)? } else { Rooms::Short };
             let is_short = matches!(rooms, Rooms::Short);
             if let (Flat, Counts::Same(one, count), Some(data), true) = (algorithm, counts, data, is_short) {
                 fits("memory", into.len(), one.saturating_mul(count))?;
@@ -522,6 +524,13 @@ impl Counts<'_> {
             Counts::Each(counts) => (std::iter::repeat_n(0, 0), *counts),
         };
         same.chain(each.iter().copied())
+    }
+
+    fn longest(&self) -> usize {
+        match self {
+            Counts::Same(one, _) => *one,
+            Counts::Each(counts) => counts.iter().copied().max().unwrap_or(0),
+        }
     }
 }
 

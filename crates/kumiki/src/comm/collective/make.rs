@@ -238,6 +238,7 @@ pub(super) fn make<'w>(world: &'w World, team: Option<Team>, options: GroupOptio
         scratch: Default::default(),
         merged: Default::default(),
         call: 0,
+        history: 0,
         board: 0,
         turn: 0,
         led: 0,

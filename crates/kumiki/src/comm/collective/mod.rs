@@ -224,8 +224,9 @@ struct State {
     scratch: Aligned,
     /// For what is combined.
     merged: [Aligned; 2],
-    /// How many calls there were, and what the node was told of this one.
+    /// How many calls there were, what they were, and what the node was told of this one.
     call: u64,
+    history: u64,
     board: u64,
     /// How often the members of the node have shown each other something, and brought something to the first of them.
     turn: u64,
@@ -420,9 +421,8 @@ impl<'w> Group<'w> {
             Talk { group: self, state, mark: 0, call: 0 }.tell();
             return self.world.note(Err(broken.error()));
         }
-        state.call += 1;
+        let mark = state.begin(self.number, name, mark);
         let call = state.call;
-        let mark = mix(mix(mix(self.number, state.call), hash(name)), mark);
         let mut guard = Guard(Talk { group: self, state, mark, call }, true);
         let done = guard.begin().and_then(|()| work(&mut guard.0));
         guard.1 = false;
@@ -499,6 +499,16 @@ impl Drop for Guard<'_, '_> {
         if self.1 {
             let _ = self.0.give_up(Error::Refused("the program panicked".into()));
         }
+    }
+}
+
+impl State {
+    /// The mark of the next call, which has those of all calls before in it: where nobody had to look at another one's mark, and they differed,
+    /// the next marks that somebody looks at differ, too.
+    fn begin(&mut self, group: u64, name: &str, mark: u64) -> u64 {
+        self.call += 1;
+        self.history = mix(mix(mix(mix(group, self.history), self.call), hash(name)), mark);
+        self.history
     }
 }
 

@@ -81,7 +81,8 @@ impl Facts {
             && self.nodes == 1
             && (self.pipes || collective != "allreduce")
             // Of the calls that are decided about together the shortest have half as many bytes.
-            && goes_in_rooms((self.ranks, self.pipes), self.half, bytes / 2);
+            && goes_in_rooms((self.ranks, self.pipes), self.half, bytes / 2)
+            && (collective != "allgather" || bytes / 2 > self.half * self.ranks);
         // Where each has a core nobody has to wait for one to meet the others, and all copy at the same time.
         let (meeting, shares) = if self.pipes { (1_500, 1) } else { (15_000, self.ranks) };
         let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };

@@ -12,7 +12,7 @@
 use super::direct::{Circle, Note};
 use super::operation::Reduction;
 use super::shown::merge_shown;
-use super::{Algorithm, Group, Talk, MERGED_BYTES};
+use super::{Algorithm, Group, Talk, SCRATCH_BYTES};
 use crate::{Purpose, Region, Result};
 use kumiki_mem::Span;
 use std::sync::PoisonError;
@@ -69,7 +69,9 @@ impl<'w> Talk<'_, 'w> {
     /// How so many bytes go to all members of the node: the same for all of them.
     pub(super) fn rooms(&mut self, bytes: usize) -> Result<Rooms<'w>> {
         let (count, _) = self.near();
-        if !goes_in_rooms((count as u64, self.group.looks), self.group.layout.half, bytes as u64) {
+        // Where there are several nodes, what is long goes from memory to memory on each of them.
+        let is_all = count == self.group.count as usize;
+        if !is_all || !goes_in_rooms((count as u64, self.group.looks), self.group.layout.half, bytes as u64) {
             return Ok(Rooms::Short);
         }
         if matches!(self.state.room, Room::Never) {
@@ -99,8 +101,10 @@ impl<'w> Talk<'_, 'w> {
     ) -> Result<()> {
         let ((count, me), element) = (self.near(), reduction.element);
         let step = ROOM_PIECE / element * element;
-        let _booked = self.scratch(2 * step.div_ceil(count))?;
-        let (whole, mut buffers) = (data.len(), std::mem::take(&mut self.state.merged));
+        // So much of the own part is combined at once, beside what others have of it.
+        let once = (SCRATCH_BYTES / 2 / element).max(1) * element;
+        let _booked = self.scratch(2 * once)?;
+        let (whole, mut buffers) = (data.len(), Default::default());
         for (turn, piece) in data.chunks_mut(step).enumerate() {
             // Whoever writes there again has met all who read there now.
             let place = (turn % 2 * ROOM_PIECE) as u64;
@@ -111,19 +115,19 @@ impl<'w> Talk<'_, 'w> {
             };
             rooms[me].write(place, piece)?;
             self.show(whole, &[])?;
-            let (own, at) = part(me);
-            let shown = |index: u32, into: &mut [u8]| rooms[index as usize].read(at, into);
-            merge_shown(&mut piece[own.clone()], reduction, (me, count), &mut buffers, shown)?;
-            // Only this member has read what it had there.
-            rooms[me].write(at, &piece[own])?;
+            let (own, mut at) = part(me);
+            for own in piece[own].chunks_mut(once) {
+                let shown = |index: u32, into: &mut [u8]| rooms[index as usize].read(at, into);
+                merge_shown(own, reduction, (me, count), &mut buffers, shown)?;
+                // Only this member has read what it had there.
+                rooms[me].write(at, own)?;
+                at += own.len() as u64;
+            }
             self.meet()?;
             for member in (1..count).map(|step| (me + step) % count) {
                 let (theirs, at) = part(member);
                 rooms[member].read(at, &mut piece[theirs])?;
             }
-        }
-        if 2 * step.min(whole).div_ceil(count) <= MERGED_BYTES {
-            self.state.merged = buffers;
         }
         // Nobody reads in rooms any more.
         self.meet()

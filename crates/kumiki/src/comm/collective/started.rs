@@ -8,7 +8,7 @@ use super::lanes::{Exchange, Needs};
 use super::operation::{Merger, Operation, Reduction, Typed};
 use super::plan::{self, How, Step};
 use super::traffic::{Come, Merge, Pieces};
-use super::{hash, mix, Broken, Group, Guard, State, Talk, LONG_BYTES};
+use super::{mix, Broken, Group, Guard, State, Talk, LONG_BYTES};
 use crate::{Error, Pod, Purpose, Rank, Result};
 use kumiki_mem::Booking;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -311,9 +311,8 @@ impl<'w> Group<'w> {
             (Err(error), _) | (_, Err(error)) => ((Vec::new(), None), Some(error)),
         };
         let (steps, booked) = steps;
-        state.call += 1;
         let given = arguments.iter().fold(element as u64, |mark, argument| mix(mark, *argument));
-        let mark = mix(mix(mix(self.number, state.call), hash(name)), given);
+        let mark = state.begin(self.number, name, given);
         let outcome: Outcome<T> = Arc::default();
         state.jobs.push_back(Box::new(Running {
             call: [state.call, mark],
