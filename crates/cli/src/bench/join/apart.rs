@@ -101,7 +101,7 @@ pub(in crate::bench) fn stay_on_a_core(world: &World) {
         return;
     };
     if let Some(mut command) = system::command("taskset") {
-        command.args(["-c", "-p", &core.to_string(), &std::process::id().to_string()]);
+        command.args(["-a", "-c", "-p", &core.to_string(), &std::process::id().to_string()]);
         // Without it the measurement is as good, but for what the system moves.
         let _ = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
     }
