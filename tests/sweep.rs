@@ -62,6 +62,13 @@ pub(crate) fn long(group: &Group<'_>) -> Result<()> {
         let mut data = own(me);
         group.allreduce(&mut data, Sum)?;
         assert_eq!(data, sum, "allreduce");
+        // Some have their numbers elsewhere.
+        let (given, mut data) = (own(me), if me % 2 == 0 { own(me) } else { vec![7; len] });
+        match me % 2 {
+            0 => group.allreduce(&mut data, Sum)?,
+            _ => group.allreduce_into(&given, &mut data, Sum)?,
+        }
+        assert!(given == own(me) && data == sum, "allreduce_into");
         let mut data = own(me);
         group.reduce(root, &mut data, Combine::ordered(|one: u64, other: u64| one + other))?;
         assert_eq!(data, if me == root { sum.clone() } else { own(me) }, "reduce");
@@ -281,6 +288,9 @@ fn combine<T: Pod + PartialEq + Debug, O: Operation<T> + Copy>(
     let mut data = mine.clone();
     group.allreduce(&mut data, operation)?;
     assert_eq!(data, up_to(ranks, len), "allreduce");
+    let mut data = of(ranks, len);
+    group.allreduce_into(&mine, &mut data, operation)?;
+    assert_eq!(data, up_to(ranks, len), "allreduce_into");
     let mut data = mine.clone();
     group.scan(&mut data, operation)?;
     assert_eq!(data, up_to(me + 1, len), "scan");

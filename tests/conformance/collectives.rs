@@ -79,6 +79,10 @@ pub(crate) fn crowded_collectives(stage: &Stage) {
             wanted.iter_mut().zip(own(rank)).for_each(|(left, right)| *left = then(*left, right));
         }
         assert_eq!(all, wanted, "{count} elements");
+        let given: Vec<Affine> = own(me).collect();
+        all.fill([5, 9]);
+        group.allreduce_into(&given, &mut all, Combine::ordered(then)).expect("allreduce_into");
+        assert!(all == wanted && given.iter().copied().eq(own(me)), "{count} elements from elsewhere");
         let mut sums: Vec<f64> = (0..count).map(|at| at as f64 + me as f64).collect();
         group.allreduce(&mut sums, Sum).expect("allreduce");
         let more = (ranks * (ranks - 1) / 2) as f64;

@@ -171,7 +171,17 @@ pub mod groups {
 
     /// As [`Group::allreduce`].
     pub fn allreduce(group: &Group<'_>, data: &mut [u8], how: &dyn Combination) -> Result<()> {
-        with(how, data.len(), |reduction| group.allreduce_by(data, reduction))
+        with(how, data.len(), |reduction| group.allreduce_by(None, data, reduction))
+    }
+
+    /// As [`Group::allreduce_into`].
+    pub fn allreduce_into(
+        group: &Group<'_>,
+        data: &[u8],
+        into: &mut [u8],
+        how: &dyn Combination,
+    ) -> Result<()> {
+        with(how, into.len(), |reduction| group.allreduce_by(Some(data), into, reduction))
     }
 
     /// As [`Group::scan`], or [`Group::exscan`] if it `excludes` each member's own elements.

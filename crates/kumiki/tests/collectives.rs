@@ -155,6 +155,7 @@ fn members_that_do_different_things_all_get_an_error() {
             false => group.allreduce(&mut [1u64], Max),
         }),
         ("another length", |group, odd| group.allreduce(&mut vec![1u64; 3 + usize::from(odd)], Sum)),
+        ("no room", |group, odd| group.allreduce_into(&[1u64; 3], &mut vec![0; 3 - usize::from(odd)], Sum)),
         ("another root", |group, odd| group.reduce(u32::from(odd), &mut [1u64], Sum)),
         ("a root that is not there", |group, odd| group.broadcast(if odd { 9 } else { 0 }, &mut [1u64])),
         ("a length that does not fit", |group, odd| {

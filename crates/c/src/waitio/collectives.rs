@@ -116,8 +116,15 @@ unsafe fn allreduce(
     comm: Group,
 ) -> Result<()> {
     let (how, bytes) = (how(datatype.0, op.0)?, bytes_for(count.0, datatype.0)?);
-    // SAFETY: as the caller promises.
-    with(comm, |_, members| combining::allreduce(members, unsafe { bring(send, recv, bytes) }?, &how))
+    with(comm, |_, members| {
+        if is_in_place(send) || (send.0.addr()).abs_diff(recv.0.addr()) < bytes {
+            // SAFETY: as the caller promises.
+            return combining::allreduce(members, unsafe { bring(send, recv, bytes) }?, &how);
+        }
+        // SAFETY: as the caller promises; they do not overlap.
+        let (data, into) = unsafe { (readable(send.0, bytes, "send")?, writable(recv.0, bytes, "recv")?) };
+        combining::allreduce_into(members, data, into, &how)
+    })
 }
 
 /// Bytes of all members, where each has so many.

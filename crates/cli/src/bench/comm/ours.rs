@@ -324,11 +324,7 @@ impl<'a> Comm<'a> {
         let call = |number: u64, from: &mut [f64], into: &mut [f64]| match name {
             "barrier" => group.barrier(),
             "bcast" => group.broadcast((number % u64::from(ranks)) as u32, from),
-            "allreduce" => {
-                // The sum goes where the numbers are: as MPI has it, they come from elsewhere.
-                into.copy_from_slice(from);
-                group.allreduce(into, Sum)
-            }
+            "allreduce" => group.allreduce_into(from, into, Sum),
             "allgather" => group.allgather(&from[..words], into),
             _ => group.alltoall(from, into),
         };

@@ -120,10 +120,42 @@ impl<'w> Group<'w> {
     /// ```
     pub fn allreduce<T: Pod>(&self, data: &mut [T], operation: impl Operation<T>) -> Result<()> {
         let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
-        self.allreduce_by(bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge))
+        self.allreduce_by(None, bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge))
     }
 
-    pub(crate) fn allreduce_by(&self, data: &mut [u8], reduction: Reduction<'_>) -> Result<()> {
+    /// As [`allreduce`](Self::allreduce), but the elements of this member stay as they are, and what comes of it goes elsewhere. What is long, and goes to other nodes, is not copied
+    /// for that.
+    ///
+    /// ```
+    /// use kumiki::comm::Sum;
+    /// # use kumiki::prelude::*;
+    /// # fn main() -> kumiki::Result<()> {
+    /// # let world = World::init()?;
+    /// # let group = world.group()?;
+    /// let (mine, mut all) = ([1.0, f64::from(group.rank())], [0.0; 2]);
+    /// group.allreduce_into(&mine, &mut all, Sum)?;
+    /// assert_eq!(all[0], f64::from(group.ranks()));
+    /// # group.free()?;
+    /// # world.finalize()
+    /// # }
+    /// ```
+    pub fn allreduce_into<T: Pod>(
+        &self,
+        data: &[T],
+        into: &mut [T],
+        operation: impl Operation<T>,
+    ) -> Result<()> {
+        let merge = |into: &mut [u8], others: &[u8], first: bool| merge::<T>(&operation, into, others, first);
+        let (data, into) = (bytemuck::cast_slice(data), bytemuck::cast_slice_mut(into));
+        self.allreduce_by(Some(data), into, Reduction::of::<T, _>(&operation, &merge))
+    }
+
+    pub(crate) fn allreduce_by(
+        &self,
+        given: Option<&[u8]>,
+        data: &mut [u8],
+        reduction: Reduction<'_>,
+    ) -> Result<()> {
         let _turn = self.enter()?;
         let bytes = data.len();
         let candidates: &[Algorithm] = match (reduction.commutes, bytes >= LONG_BYTES) {
@@ -136,16 +168,25 @@ impl<'w> Group<'w> {
         let choice = self.pick(class, candidates, reduction.element)?;
         let algorithm = choice.algorithm;
         let mark = self.mark_of(reduction.element, algorithm, &[bytes as u64, reduction.mark]);
-        let allreduce = |talk: &mut Talk<'_, 'w>| match algorithm {
-            Flat => talk.show_all_merged(data, reduction),
-            Levels => talk.levels_allreduce(data, reduction),
-            Doubling => talk.doubling_allreduce(self.all, data, reduction),
-            Halving => talk.halving_allreduce(self.all, data, reduction),
-            Direct => talk.direct_allreduce(talk.circle(), data, reduction),
-            Ring => talk.ring_allreduce(self.all, data, reduction),
-            _ => {
-                talk.tree_reduce(self.all, 0, data, reduction)?;
-                talk.tree_broadcast(self.all, 0, data)
+        let allreduce = |talk: &mut Talk<'_, 'w>| {
+            if let Some(given) = given {
+                fits("into", data.len(), given.len())?;
+                if algorithm == Direct {
+                    return talk.direct_allreduce(talk.circle(), Some(given), data, reduction);
+                }
+                data.copy_from_slice(given);
+            }
+            match algorithm {
+                Flat => talk.show_all_merged(data, reduction),
+                Levels => talk.levels_allreduce(data, reduction),
+                Doubling => talk.doubling_allreduce(self.all, data, reduction),
+                Halving => talk.halving_allreduce(self.all, data, reduction),
+                Direct => talk.direct_allreduce(talk.circle(), None, data, reduction),
+                Ring => talk.ring_allreduce(self.all, data, reduction),
+                _ => {
+                    talk.tree_reduce(self.all, 0, data, reduction)?;
+                    talk.tree_broadcast(self.all, 0, data)
+                }
             }
         };
         self.timed(choice, || self.run("allreduce", mark, allreduce))

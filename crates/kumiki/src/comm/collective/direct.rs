@@ -38,6 +38,9 @@ pub(super) enum Circle {
 /// Where the two pieces of memory are that a member lends, those before and behind its own part, and how many bytes there are with that.
 pub(super) type Pieces = [u64; 5];
 
+/// The same, and where the numbers are that it combines with those of others; nowhere, if they are where what comes of that goes.
+type Loan = [u64; 7];
+
 pub(super) fn pointer(note: Note, at: usize) -> GlobalPtr<u8> {
     GlobalPtr::from_parts(GlobalAddress::from_bits(note[0]), note[1]) + at
 }
@@ -87,11 +90,11 @@ impl Talk<'_, '_> {
         Ok(notes)
     }
 
-    /// Tells all members which have lanes between them where the two pieces of memory are that this one lends, and gives theirs.
-    fn tell_pieces(&mut self, web: Web, lent: Pieces) -> Result<Vec<Pieces>> {
+    /// Tells all members which have lanes between them what this one lends, and gives what they do.
+    fn tell_loans(&mut self, web: Web, lent: Loan) -> Result<Vec<Loan>> {
         let count = web.count as usize;
         let mut all = vec![lent; count];
-        let bytes = size_of::<Pieces>();
+        let bytes = size_of::<Loan>();
         let places: Vec<_> = (0..count).map(|index| index * bytes..(index + 1) * bytes).collect();
         self.doubling_allgather(web, bytemuck::cast_slice_mut(&mut all), &places)?;
         Ok(all)
@@ -114,6 +117,24 @@ impl Talk<'_, '_> {
             let (address, registration) = lent.ptr().parts();
             work(self, [address.bits(), registration, bytes])
         })?
+    }
+
+    /// Lends memory that is only read, if there is some.
+    fn lent_to_read<R>(
+        &mut self,
+        memory: Option<&[u8]>,
+        work: impl FnOnce(&mut Self, [u64; 2]) -> Result<R>,
+    ) -> Result<R> {
+        match memory {
+            Some(memory) if !memory.is_empty() => {
+                let world = self.group.world;
+                world.memory.lend_to_read(memory, |lent| {
+                    let (address, registration) = lent.ptr().parts();
+                    work(self, [address.bits(), registration])
+                })?
+            }
+            _ => work(self, [0; 2]),
+        }
     }
 
     /// Memory for notes, for a while.
@@ -254,18 +275,25 @@ impl Talk<'_, '_> {
         Ok(combined)
     }
 
-    /// Combines elements of all, on all: each combines a part, and reads the parts of the others, or gives it to them.
+    /// Combines elements of all, on all: each combines a part, and reads the parts of the others, or gives it to them. Those of this member are given, or
+    /// are where what comes of it goes.
     pub(super) fn direct_allreduce(
         &mut self,
         circle: Circle,
+        given: Option<&[u8]>,
         data: &mut [u8],
         reduction: Reduction<'_>,
     ) -> Result<()> {
         let (count, _) = self.size(circle);
         let parts = element_parts(data.len(), count, reduction);
         match circle {
-            Circle::Near => self.near_allreduce(data, &parts, reduction),
-            Circle::Lanes(web) => self.far_allreduce(web, data, &parts, reduction),
+            Circle::Near => {
+                if let Some(given) = given {
+                    data.copy_from_slice(given);
+                }
+                self.near_allreduce(data, &parts, reduction)
+            }
+            Circle::Lanes(web) => self.far_allreduce(web, given, data, &parts, reduction),
         }
     }
 
@@ -274,6 +302,7 @@ impl Talk<'_, '_> {
     fn far_allreduce(
         &mut self,
         web: Web,
+        given: Option<&[u8]>,
         data: &mut [u8],
         parts: &[Range<usize>],
         reduction: Reduction<'_>,
@@ -281,57 +310,65 @@ impl Talk<'_, '_> {
         let (count, me, bytes) = (web.count as usize, web.me as usize, data.len() as u64);
         let (own, element) = (parts[me].clone(), reduction.element.max(1));
         let chunk = (CHUNK_BYTES / element).max(1) * element;
-        let _notes = self.scratch(count * 2 * size_of::<Pieces>())?;
+        let _notes = self.scratch(count * 2 * size_of::<Loan>())?;
         let _booked = self.scratch((READS_AHEAD + 2) * chunk.min(own.len()))?;
         let world = self.group.world;
         let (before, rest) = data.split_at_mut(own.start);
         let (mine, behind) = rest.split_at_mut(own.len());
-        self.lent(before, |talk, before| {
-            talk.lent(behind, |talk, behind| {
-                let pieces = talk.tell_pieces(web, [bytes, before[0], before[1], behind[0], behind[1]])?;
-                if let Some(member) = pieces.iter().position(|one| one[0] != bytes) {
-                    return Err(differs(format!("member {member} has {} bytes", pieces[member][0])));
+        let mut combine = |talk: &mut Self, before: Note, behind: Note, numbers: [u64; 2]| {
+            let own_loan = [bytes, before[0], before[1], behind[0], behind[1], numbers[0], numbers[1]];
+            let loans = talk.tell_loans(web, own_loan)?;
+            if let Some(member) = loans.iter().position(|loan| loan[0] != bytes) {
+                return Err(differs(format!("member {member} has {} bytes", loans[member][0])));
+            }
+            // Where some bytes of this member's part go in the memory of another, and where its numbers are.
+            let place = |member: usize, at: usize| {
+                let [pieces @ .., _, _] = &loans[member];
+                around(pieces, parts, (me, member), own.start + at)
+            };
+            let numbers = |member: usize, at: usize| match loans[member] {
+                [.., 0, _] => place(member, at),
+                [.., address, key] => pointer([address, key, 0], own.start + at),
+            };
+            let others = |range: Range<usize>| {
+                (0..count).filter(|member| *member != me).map(move |member| (member, range.clone()))
+            };
+            let mut reads = chunks(own.len(), chunk).filter(|range| !range.is_empty()).flat_map(others);
+            let (mut begun, mut spare) = (VecDeque::new(), Vec::new());
+            // Gives what was read next for memory that is not needed any more.
+            let mut next = |used: Vec<u8>| {
+                spare.push(used);
+                while begun.len() <= READS_AHEAD {
+                    let Some((member, range)) = reads.next() else { break };
+                    let mut buffer = spare.pop().unwrap_or_default();
+                    buffer.resize(range.len(), 0);
+                    begun.push_back(world.get_into(numbers(member, range.start), buffer)?);
                 }
-                let place =
-                    |member: usize, at: usize| around(&pieces[member], parts, (me, member), own.start + at);
-                let others = |range: Range<usize>| {
-                    (0..count).filter(|member| *member != me).map(move |member| (member, range.clone()))
-                };
-                let mut reads = chunks(own.len(), chunk).filter(|range| !range.is_empty()).flat_map(others);
-                let (mut begun, mut spare) = (VecDeque::new(), Vec::new());
-                // Gives what was read next for memory that is not needed any more.
-                let mut next = |used: Vec<u8>| {
-                    spare.push(used);
-                    while begun.len() <= READS_AHEAD {
-                        let Some((member, range)) = reads.next() else { break };
-                        let mut buffer = spare.pop().unwrap_or_default();
-                        buffer.resize(range.len(), 0);
-                        begun.push_back(world.get_into(place(member, range.start), buffer)?);
-                    }
-                    begun.pop_front().map_or_else(|| Ok(Vec::new()), |reading| reading.complete())
-                };
-                let (mut kept, mut came) = (Aligned::default(), Vec::new());
-                let mut at = 0;
-                for some in mine.chunks_mut(WRITES_BEHIND * chunk) {
-                    world.scope(|scope| {
-                        for mine in some.chunks_mut(chunk) {
-                            merge_as_they_come(
-                                mine,
-                                reduction,
-                                (me, count),
-                                (&mut kept, &mut came),
-                                &mut next,
-                            )?;
-                            let mine = &*mine;
-                            // Each begins with another one.
-                            let mut members = (1..count).map(|step| (me + step) % count);
-                            members.try_for_each(|member| scope.put(place(member, at), mine))?;
-                            at += mine.len();
+                begun.pop_front().map_or_else(|| Ok(Vec::new()), |reading| reading.complete())
+            };
+            let (mut kept, mut came) = (Aligned::default(), Vec::new());
+            let mut at = 0;
+            for some in mine.chunks_mut(WRITES_BEHIND * chunk) {
+                world.scope(|scope| {
+                    for mine in some.chunks_mut(chunk) {
+                        if let Some(given) = given {
+                            mine.copy_from_slice(&given[own.start + at..][..mine.len()]);
                         }
-                        Ok(())
-                    })?;
-                }
-                talk.doubling_barrier(web)
+                        merge_as_they_come(mine, reduction, (me, count), (&mut kept, &mut came), &mut next)?;
+                        let mine = &*mine;
+                        // Each begins with another one.
+                        let mut members = (1..count).map(|step| (me + step) % count);
+                        members.try_for_each(|member| scope.put(place(member, at), mine))?;
+                        at += mine.len();
+                    }
+                    Ok(())
+                })?;
+            }
+            talk.doubling_barrier(web)
+        };
+        self.lent_to_read(given, |talk, numbers| {
+            talk.lent(before, |talk, before| {
+                talk.lent(behind, |talk, behind| combine(talk, before, behind, numbers))
             })
         })
     }

@@ -88,10 +88,10 @@ impl Talk<'_, '_> {
     pub(super) fn levels_allreduce(&mut self, data: &mut [u8], reduction: Reduction<'_>) -> Result<()> {
         let (near, me) = self.near();
         if data.len() >= LONG_BYTES {
-            self.direct_allreduce(Circle::Near, data, reduction)?;
+            self.direct_allreduce(Circle::Near, None, data, reduction)?;
             if let Some(web) = self.leaders() {
                 match self.group.is_read(data.len()) {
-                    true => self.direct_allreduce(Circle::Lanes(web), data, reduction)?,
+                    true => self.direct_allreduce(Circle::Lanes(web), None, data, reduction)?,
                     false => self.halving_allreduce(web, data, reduction)?,
                 }
             }
