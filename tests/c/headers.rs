@@ -248,6 +248,12 @@ fn cmake(stage: &Stage) {
     let built = |name: &str| folder.join("out").join(name);
     succeed(&mut Command::new(built("looks")));
     succeed(&mut Command::new(built("both")));
+    // One of CMake's options, of which it takes none away.
+    let line =
+        std::fs::read_to_string(folder.join("out/CMakeFiles/both.dir/link.txt")).expect("how it is linked");
+    let library = stage.path("lib/libkumiki.so");
+    let kept = format!("--push-state,--no-as-needed,{},--pop-state", library.display());
+    assert!(line.replace(",-Wl", "").contains(&kept), "{line}");
     runs_alone(stage, &built("ring"));
     for name in ["kumiki_api", "fixed"] {
         succeed(&mut stage.acprun(&["-np", "2"], &built(name), &[]));

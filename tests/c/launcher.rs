@@ -248,6 +248,11 @@ fn options(stage: &Stage) {
     std::fs::write(hosts, "# here\r\nlocalhost slots=2\r\n\r\n127.0.0.1:1\r\n[::1]:1\r\n").expect("a file");
     let mut job = stage.acprun(&["-machinefile", hosts], &program, &["starter", "1024"]);
     succeed(job.env("PATH", "/nowhere"));
+    // What a variable says of it goes before the file.
+    for (variable, value, ranks) in [("KUMIKI_PPN", "3", "3"), ("KUMIKI_VIRTUAL_NODES", "4", "4")] {
+        let mut job = stage.acprun(&["-host", "localhost"], &program, &["procs", ranks]);
+        succeed(job.env(variable, value));
+    }
     std::fs::write(hosts, "localhost\nlocalhost four\n").expect("a file");
     let wrong = format!("line 2 of {hosts}: `four` should be slots=N");
     fail(&mut stage.acprun(&["-machinefile", hosts], &program, &[]), 1, &wrong);

@@ -40,7 +40,7 @@ fn wrong_values(stage: &Stage) {
         ("WAITIO_RELAY", "gate:port", "host:port such as 10.1.0.1:7200"),
         ("WAITIO_RELAY", "http://gate:7200", "host:port such as 10.1.0.1:7200"),
         ("WAITIO_HYBRID_THRESHOULD", "many", "a size such as 65536"),
-        ("WAITIO_HYBRID_THRESHOLD", "-1", "a size such as 65536"),
+        ("WAITIO_HYBRID_THRESHOLD", "-2", "a size such as 65536"),
         ("WAITIO_MAXFILE_SIZE_PER_PROC", "1 X", "a size such as 65536"),
         ("WAITIO_PORT_RANGE", "9-1", "a range such as 30000-30100"),
         ("WAITIO_MASTER_PORT", "0", "a port such as 7100"),
@@ -61,6 +61,13 @@ fn wrong_values(stage: &Stage) {
     );
     let said = succeed(&mut lonely(stage, &program, port(), &[("WAITIO_RELAY", "gate:7200")]));
     assert!(said.contains("WAITIO_RELAY=gate:7200 is ignored: without a secret"), "{said}");
+    for (name, value) in [("WAITIO_HYBRID_THRESHOLD", "-1"), ("WAITIO_MAXFILE_SIZE_PER_PROC", "unlimited")] {
+        let said = succeed(&mut lonely(stage, &program, port(), &[(name, value)]));
+        assert!(said.contains(&format!("{name}={value} is no size: it is ignored")), "{said}");
+        assert!(!said.contains("cannot be"), "{said}");
+    }
+    let said = succeed(&mut lonely(stage, &program, port(), &[("WAITIO_PROGRESS", "in calls")]));
+    assert!(!said.contains("WAITIO_PROGRESS"), "{said}");
 }
 
 /// Block 0, which waits for the others until it is taken.

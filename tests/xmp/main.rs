@@ -59,6 +59,7 @@ fn main() -> ExitCode {
         ("elements", elements),
         ("without_communication", without_communication),
         ("checked", checked),
+        ("conversion_of_a_section", conversion_of_a_section),
     ] {
         let stage = stage.clone();
         trials.push(Trial::test(format!("command::{name}"), move || {
@@ -255,6 +256,26 @@ fn mark_of_encoding(stage: &Stage) {
     }
 }
 
+/// All that a node had of an array was converted, and booked, where a section was meant.
+fn conversion_of_a_section(stage: &Stage) {
+    let folder = stage.path("built/conversion");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let text = "#include <xmp.h>\n#define N 4194304\n#pragma xmp nodes p[*]\n#pragma xmp template t[N]\n#pragma xmp distribute t[block] onto p\n\
+                double a[N];\n#pragma xmp align a[i] with t[i]\nint x, every[16];\nint main(void)\n{\n  int i;\n\
+                #pragma xmp loop on t[i]\n  for (i = 0; i < N; i++) a[i] = i + 0.5;\n\
+                #pragma xmp gmove\n  x = a[7];\n\
+                #pragma xmp gmove\n  every[:] = a[0:16:262144];\n\
+                for (i = 0; i < 16; i++) if (every[i] != i * 262144) return 2;\n  return x != 7;\n}\n";
+    std::fs::write(folder.join("large.c"), text).expect("a file");
+    succeed(stage.command("xmpcc").current_dir(&folder).args(["large.c", "-o", "large"]));
+    for hosts in ["1", "2"] {
+        let mut job = stage.command("xmprun");
+        job.current_dir(&folder).args(["-n", "2", "./large"]).env("KUMIKI_VIRTUAL_NODES", hosts);
+        // The array has 16 MiB on each; all of it as numbers of 4 bytes would take 8 more.
+        succeed(job.env("KUMIKI_BUDGET", "20M"));
+    }
+}
+
 /// What depends on what is written for `make`, and names the user's files.
 fn dependencies(stage: &Stage) {
     let folder = stage.path("built/dependencies");
@@ -285,6 +306,21 @@ fn dependencies(stage: &Stage) {
     }
     assert!(!folder.join("only.o").exists() && folder.join("sub/other.o").exists());
     assert!(xmpcc("-M main.c").contains("main.o: main.c"));
+    // It goes before whatever else is asked for.
+    for behind in ["-c", "-S", "-fsyntax-only"] {
+        assert!(xmpcc(&format!("-MM main.c {behind}")).contains("main.o: main.c"), "{behind}");
+    }
+    // Those of one file went where those of the other had been.
+    std::fs::write(folder.join("more.c"), "#warning once\nint more;\n").expect("a file");
+    let mut compile = stage.command("xmpcc");
+    let said = fail(compile.current_dir(&folder).args("-MMD main.c more.c -o two".split(' ')), 0, "once");
+    assert_eq!(said.matches("#warning").count(), 2, "the line and its text: {said}");
+    assert!(
+        written("two-main.d").starts_with("two: main.c") && written("two-more.d").starts_with("two: more.c")
+    );
+    for words in ["-MM main.c more.c -o both.d", "-M main.c more.c -MF both.d"] {
+        fail(stage.command("xmpcc").current_dir(&folder).args(words.split(' ')), 2, "names one file");
+    }
     xmpcc("-MD -c main.c");
     assert!(written("main.d").contains("stdc-predef.h") || written("main.d").contains("/usr/"));
     succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "2", "./program"]));

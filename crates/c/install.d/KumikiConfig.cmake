@@ -5,8 +5,8 @@ if(NOT TARGET Kumiki::Kumiki)
   add_library(Kumiki::Kumiki SHARED IMPORTED)
   set_target_properties(Kumiki::Kumiki PROPERTIES
     IMPORTED_LOCATION "${_kumiki_prefix}/lib/libkumiki.so"
-    # Kept where linkers drop what nobody has asked for yet.
-    INTERFACE_LINK_OPTIONS "LINKER:--push-state,--no-as-needed;${_kumiki_prefix}/lib/libkumiki.so;LINKER:--pop-state"
+    # Kept where linkers drop what nobody has asked for yet. One option: CMake takes away those that come again.
+    INTERFACE_LINK_OPTIONS "LINKER:--push-state,--no-as-needed,${_kumiki_prefix}/lib/libkumiki.so,--pop-state"
     INTERFACE_INCLUDE_DIRECTORIES "${_kumiki_prefix}/include")
 endif()
 

@@ -6,8 +6,8 @@ foreach(_waitio_name Waitio Mpi waitio waitio_mpi)
     add_library(Waitio::${_waitio_name} SHARED IMPORTED)
     set_target_properties(Waitio::${_waitio_name} PROPERTIES
       IMPORTED_LOCATION "${_waitio_prefix}/lib/libkumiki.so"
-      # Kept where linkers drop what nobody has asked for yet.
-      INTERFACE_LINK_OPTIONS "LINKER:--push-state,--no-as-needed;${_waitio_prefix}/lib/libkumiki.so;LINKER:--pop-state"
+      # Kept where linkers drop what nobody has asked for yet. One option: CMake takes away those that come again.
+      INTERFACE_LINK_OPTIONS "LINKER:--push-state,--no-as-needed,${_waitio_prefix}/lib/libkumiki.so,--pop-state"
       INTERFACE_INCLUDE_DIRECTORIES "${_waitio_prefix}/include")
   endif()
 endforeach()

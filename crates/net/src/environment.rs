@@ -116,10 +116,10 @@ pub const VARIABLES: &[Variable] = &[
     variable("WAITIO_SCRATCH_DIR", "`.kumiki` in the home folder", Rank, "Folder that all blocks see, in which `waitio-serv` keeps the host of block 0, and `WAITIO_COMM_TYPE=file` what is under way."),
     variable("COUPLER_JOB_ID", "`PBS_JOBID`, `SLURM_JOB_ID` or `PJM_JOBID`, or `default`", Rank, "The name of the job that the blocks make up."),
     variable("WAITIO_COMM_TYPE", "socket", Rank, "What links the machines of the blocks: `socket` (their networks), `file` (a folder that all see, see `WAITIO_SCRATCH_DIR`), or `hybrid` (their networks where they reach each other, and otherwise the folder). `verbs` and what is not known is answered with one warning, and sockets. On a machine it is shared memory in any case."),
-    variable("WAITIO_MAXFILE_SIZE_PER_PROC", "64M", Rank, "With `file` and `hybrid`: how many bytes of a process may lie unread in files, 1M at least."),
-    variable("WAITIO_HYBRID_THRESHOULD", "none", Rank, "Bytes from which on the original sends messages through files. It is read, so that a mistake in it is found, and changes nothing: `hybrid` decides by machine."),
+    variable("WAITIO_MAXFILE_SIZE_PER_PROC", "64M", Rank, "With `file` and `hybrid`: how many bytes of a process may lie unread in files, 1M at least. `-1` and `unlimited` are answered with a line, and the default."),
+    variable("WAITIO_HYBRID_THRESHOULD", "none", Rank, "Bytes from which on the original sends messages through files. It is read, so that a mistake in it is found, and changes nothing: `hybrid` decides by machine. `-1` and `unlimited` are answered with a line."),
     variable("WAITIO_HYBRID_THRESHOLD", "none", Rank, "The same, as it is spelled elsewhere."),
-    variable("WAITIO_PROGRESS", "`calls`", Rank, "`thread`: a thread of each WaitIO process makes messages go on while the program computes. Otherwise calls do, and long messages between machines are served in any case."),
+    variable("WAITIO_PROGRESS", "`calls`", Rank, "`thread`: a thread of each WaitIO process makes messages go on while the program computes. Otherwise (`calls`, `in calls`, `none`, or no in any of the usual ways) calls do, and long messages between machines are served in any case."),
     variable("XMP_NODE_SIZE0", "what the number of nodes leaves", Rank, "Nodes in the first dimension, the fastest, of a `nodes` directive of XcalableMP that has several `*`."),
     variable("XMP_NODE_SIZE1", "what the number of nodes leaves", Rank, "The same for the second dimension."),
     variable("XMP_NODE_SIZE2", "what the number of nodes leaves", Rank, "The same for the third dimension."),
@@ -281,6 +281,30 @@ pub fn operations() -> Result<Option<u32>> {
     }
 }
 
+/// The variables of WaitIO that are sizes.
+pub const WAITIO_SIZES: [&str; 3] =
+    ["WAITIO_HYBRID_THRESHOULD", "WAITIO_HYBRID_THRESHOLD", "WAITIO_MAXFILE_SIZE_PER_PROC"];
+
+/// What a variable for a size has where scripts of the field say that there is none: as if it were not set.
+pub fn endless(name: &'static str) -> Option<String> {
+    let value = text(name).ok().flatten()?;
+    ["-1", "unlimited"].iter().any(|word| word.eq_ignore_ascii_case(value.trim())).then_some(value)
+}
+
+/// One of [`WAITIO_SIZES`], if it is set to a size.
+pub fn waitio_size(name: &'static str) -> Result<Option<u64>> {
+    if endless(name).is_some() {
+        return Ok(None);
+    }
+    bytes(name)
+}
+
+/// Whether a value of `WAITIO_PROGRESS` is another word for `calls`, or none.
+fn is_no_thread(value: &str) -> bool {
+    let value = value.trim().to_ascii_lowercase();
+    matches!(&value[..], "" | "none" | "in calls") || parse_yes_or_no(&value) == Some(false)
+}
+
 /// Looks at variables that are read late, or only by some jobs: what they say must make sense in any case.
 pub fn check() -> Result<()> {
     network()?;
@@ -291,10 +315,13 @@ pub fn check() -> Result<()> {
 /// The same for programs that join: also what is only read later, or only by some ways to join.
 pub fn check_joining() -> Result<()> {
     check()?;
-    for name in ["WAITIO_HYBRID_THRESHOULD", "WAITIO_HYBRID_THRESHOLD", "WAITIO_MAXFILE_SIZE_PER_PROC"] {
-        bytes(name)?;
+    for name in WAITIO_SIZES {
+        waitio_size(name)?;
     }
-    choice("WAITIO_PROGRESS", &["thread", "calls"])?;
+    let asks = text("WAITIO_PROGRESS")?.unwrap_or_default();
+    if !is_no_thread(&asks) {
+        choice("WAITIO_PROGRESS", &["thread", "calls"])?;
+    }
     choice("KUMIKI_HOSTING", &["auto", "thread"])?;
     match text("WAITIO_RELAY")? {
         Some(place) if !is_place(place.trim()) => {
@@ -504,6 +531,16 @@ mod tests {
             ["", ":7200", "gate:", "gate:0", "gate:port", "gate:70000", "http://gate:7200", "a b", "a:1,b:2"]
         {
             assert!(!is_place(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn words_for_calls_that_documents_had_were_refused() {
+        for word in ["off", "No", "0", "none", "in calls", "FALSE", " ", ""] {
+            assert!(is_no_thread(word), "{word}");
+        }
+        for word in ["thread", "yes", "1", "thraed"] {
+            assert!(!is_no_thread(word), "{word}");
         }
     }
 

@@ -143,6 +143,8 @@ int main(int argc, char **argv)
         CHECK(acp_copy(word_ga(acp_rank(), 0), word_ga(acp_rank(), 0) + bytes - 1, 1, 0) > 0);
         CHECK(acp_copy(word_ga(acp_rank(), 0), word_ga(acp_rank(), 0) + bytes, 1, 0) == 0);
     }
+    if (strcmp(what, "procs") == 0)
+        CHECK(acp_procs() == atoi(argv[2]));
     if (strcmp(what, "heap") == 0)
         CHECK(acp_malloc((size_t)atoi(argv[2]), acp_rank()) != ACP_GA_NULL);
     if (strcmp(what, "fill") == 0) {

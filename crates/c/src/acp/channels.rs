@@ -51,18 +51,24 @@ struct Ends {
     /// Requests that nobody has waited for.
     sends: usize,
     receives: usize,
-    /// The ranks of its sender and its receiver.
-    ranks: (u32, u32),
+    between: Between,
 }
 
-impl Ends {
-    /// What it is, for messages.
-    fn name(&self) -> String {
-        let (from, to) = self.ranks;
-        match (self.sender, self.receiver) {
-            (Some(_), Some(_)) => format!("channel of rank {from} with itself"),
-            (Some(_), None) => format!("channel with rank {to}, to which it sends"),
-            _ => format!("channel with rank {from}, from which it receives"),
+/// Which channel it is: what messages name it by, made only when there is one to write.
+#[derive(Clone, Copy)]
+struct Between {
+    /// The ranks of its sender and its receiver.
+    ranks: (u32, u32),
+    /// Whether this process is its sender.
+    sends: bool,
+}
+
+impl Between {
+    fn name(self) -> String {
+        match (self.ranks, self.sends) {
+            ((from, to), _) if from == to => format!("channel of rank {from} with itself"),
+            ((_, to), true) => format!("channel with rank {to}, to which it sends"),
+            ((from, _), false) => format!("channel with rank {from}, from which it receives"),
         }
     }
 }
@@ -77,8 +83,8 @@ enum Kind {
 
 struct Asked {
     channel: usize,
-    /// What the channel is, for messages: it may be gone by then.
-    name: String,
+    /// Which the channel is: it may be gone by then.
+    between: Between,
     kind: Kind,
     /// What the library knows it by; several for a channel of a process with itself.
     requests: Vec<Request>,
@@ -151,7 +157,7 @@ pub(super) fn finish(world: &World) {
 fn check_buffer(ch: *mut Channel, buf: *const c_void, size: usize) -> Result<()> {
     match buf.is_null() && size > 0 || size > isize::MAX as usize {
         true => {
-            let name = tables().ends(ch as usize)?.name();
+            let name = tables().ends(ch as usize)?.between.name();
             Err(misuse(format!("a buffer of {size} bytes at {buf:p} ({name})")))
         }
         false => Ok(()),
@@ -175,8 +181,8 @@ pub extern "C" fn acp_create_ch(sender: c_int, receiver: c_int) -> *mut Channel 
             let to = (me == sender).then(|| channels::open_sender(world, receiver)).transpose()?;
             let mut tables = tables();
             let number = tables.next();
-            let ends =
-                Ends { sender: to, receiver: from, sends: 0, receives: 0, ranks: (sender, receiver) };
+            let between = Between { ranks: (sender, receiver), sends: me == sender };
+            let ends = Ends { sender: to, receiver: from, sends: 0, receives: 0, between };
             tables.channels.insert(number, ends);
             Ok(number as *mut Channel)
         })
@@ -196,14 +202,15 @@ fn ask(
         return Ok(std::ptr::null_mut());
     }
     WORLD.with(|world| {
-        let name = ends.name();
-        let (requests, registered) = begin(world, ends).map_err(|error| about(error, &name))?;
+        let between = ends.between;
+        let begun = begin(world, ends);
+        let (requests, registered) = begun.map_err(|error| about(error, &between.name()))?;
         let mut tables = tables();
         let number = tables.next();
         if kind == Kind::Free {
-            tables.freed.note(channel, name.clone());
+            tables.freed.note(channel, between.name());
         }
-        tables.asked.insert(number, Asked { channel, name, kind, requests, registered, size });
+        tables.asked.insert(number, Asked { channel, between, kind, requests, registered, size });
         if let Ok(ends) = tables.ends(channel) {
             match kind {
                 Kind::Send => ends.sends += 1,
@@ -308,7 +315,7 @@ fn free(channel: usize) -> Result<*mut ChannelRequest> {
 /// Waits for a request: bytes of a message that was received, and 0 for what was sent or freed.
 fn wait(request: usize) -> Result<usize> {
     let asked = tables().asked.remove(&request);
-    let Asked { channel, name, kind, requests, registered, size } = asked
+    let Asked { channel, between, kind, requests, registered, size } = asked
         .ok_or_else(|| misuse("there is no such request: it has been waited for, or was never given"))?;
     let waited = WORLD.with(|world| {
         let mut last: Option<Received> = None;
@@ -326,14 +333,15 @@ fn wait(request: usize) -> Result<usize> {
             Kind::Free => {}
         }
     }
-    let received = waited.map_err(|error| about(error, &name))?;
+    let received = waited.map_err(|error| about(error, &between.name()))?;
     taken_back?;
     match (kind, received) {
         (Kind::Receive, Some(received)) => {
             if received.sent > received.bytes {
                 complain(&format!(
-                    "acp_wait_ch: a message of {} bytes came into a buffer of {size}: the rest is lost ({name})",
-                    received.sent
+                    "acp_wait_ch: a message of {} bytes came into a buffer of {size}: the rest is lost ({})",
+                    received.sent,
+                    between.name()
                 ));
             }
             Ok(received.bytes)
@@ -419,7 +427,7 @@ pub unsafe extern "C" fn acp_recv_ch(ch: *mut Channel, buf: *mut c_void, size: u
 fn wait_some(ch: *mut Channel, request: *mut ChannelRequest) -> Result<usize> {
     match request.is_null() {
         true => {
-            let name = tables().ends(ch as usize)?.name();
+            let name = tables().ends(ch as usize)?.between.name();
             Err(misuse(format!("it has eight requests that nobody has waited for ({name})")))
         }
         false => wait(request as usize),

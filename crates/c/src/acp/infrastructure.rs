@@ -4,6 +4,7 @@ use super::options::{self, Options};
 use super::{begin_again, channels, complain, complaints, edge, ending, streams, PROCESS, RANK, WORLD};
 use crate::guard::misuse;
 use kumiki::{Part, Result, World};
+use std::cell::Cell;
 use std::ffi::{c_char, c_int, CStr};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -141,10 +142,11 @@ pub(super) fn ended(end: Result<()>) -> Result<()> {
 /// have is refused at once: nobody else needs to come, and nothing has changed.
 #[no_mangle]
 pub extern "C" fn acp_reset(rank: c_int) -> c_int {
-    let was_in = WORLD.is_taken();
+    let (was_in, is_no_rank) = (WORLD.is_taken(), Cell::new(false));
     let done = edge("acp_reset", -1, || {
         let ranks = WORLD.with(|world| Ok(world.ranks()))?;
         let wanted = u32::try_from(rank).ok().filter(|&wanted| wanted < ranks);
+        is_no_rank.set(wanted.is_none());
         let wanted = wanted
             .ok_or_else(|| misuse(format!("there is no rank {rank}: ranks go from 0 to {}", ranks - 1)))?;
         ended(WORLD.replace(|world| {
@@ -156,7 +158,8 @@ pub extern "C" fn acp_reset(rank: c_int) -> c_int {
     });
     if done != 0 {
         complain(match (was_in, WORLD.is_taken()) {
-            (_, true) => "acp_reset: nothing has changed: give each rank another number, from 0 to one less than there are ranks",
+            (_, true) if is_no_rank.get() => "acp_reset: nothing has changed: give each rank another number, from 0 to one less than there are ranks",
+            (_, true) => "acp_reset: nothing has changed",
             (true, false) => "acp_reset: this process is in no world any more, as after acp_finalize: end, or begin again with acp_init",
             (false, false) => "acp_reset: there was nothing to reset: call acp_init first",
         });

@@ -139,12 +139,29 @@ pub(super) fn is_possible(from: c_int, to: c_int) -> bool {
 pub(super) fn converted(values: &[u8], element: usize, from: c_int, to: c_int) -> Result<Vec<u8>> {
     let mut result = Vec::with_capacity(values.len());
     for value in values.chunks_exact(element.max(1)) {
-        let converted = number(from, value).and_then(|number| bytes(to, number));
-        let (bytes, count) =
-            converted.ok_or_else(|| misuse("these types are not converted into each other"))?;
-        result.extend_from_slice(&bytes[..count]);
+        convert(value, from, to, &mut result)?;
     }
     Ok(result)
+}
+
+/// Puts an element of one type, as one of another, behind what is there.
+pub(super) fn convert(value: &[u8], from: c_int, to: c_int, result: &mut Vec<u8>) -> Result<()> {
+    let converted = number(from, value).and_then(|number| bytes(to, number));
+    let (bytes, count) = converted.ok_or_else(|| misuse("these types are not converted into each other"))?;
+    result.extend_from_slice(&bytes[..count]);
+    Ok(())
+}
+
+/// Why types are not converted into each other. A `long double` lies otherwise on other processors, and nobody has written that.
+pub(super) fn why_not(one: c_int, other: c_int) -> &'static str {
+    let is_number = |kind| (1..=18).contains(&kind);
+    let is_long = |kind| matches!(kind, 13 | 16);
+    match is_number(one) && is_number(other) && (is_long(one) || is_long(other)) {
+        true if !is_possible(13, 12) => {
+            "are converted on x86-64 only (`long double`): use `double`, or the same type on both sides"
+        }
+        _ => "C does not convert into each other",
+    }
 }
 
 #[cfg(test)]
@@ -159,6 +176,12 @@ mod tests {
         assert_eq!(one(&300i32.to_ne_bytes(), 5, 2), [44]);
         assert_eq!(one(&0.5f32.to_ne_bytes(), 11, 17), [1]);
         assert!(is_possible(5, 12) && is_possible(5, 15) && !is_possible(0, 5) && !is_possible(5, 0));
+        assert!(why_not(0, 5).starts_with("C does not"));
+        let is_long_there = cfg!(target_arch = "x86_64");
+        assert_eq!(
+            (is_possible(13, 12), why_not(13, 12).contains("x86-64")),
+            (is_long_there, !is_long_there)
+        );
         // Rounded once.
         let odd = (1i64 << 54) + (1 << 30) + 1;
         assert_eq!(one(&odd.to_ne_bytes(), 7, 11), (odd as f32).to_ne_bytes());

@@ -8,9 +8,9 @@ use super::sets::Set;
 use super::{alike, conversions, directory, edge, session, sets, tasks, MOST_DIMENSIONS};
 use crate::api::buffers::{list, size_for};
 use crate::guard::misuse;
-use kumiki::array::{Layout, Mapping, Nodes, Owned, Part, Plan, Reach, Section, Sub};
+use kumiki::array::{Layout, Mapping, Nodes, Plan, Reach, Section, Sub};
 use kumiki::raw::Booking;
-use kumiki::{GlobalPtr, Purpose, Rank, Result, Shape, World};
+use kumiki::{Error, GlobalPtr, Purpose, Rank, Result, Shape, World};
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_long};
 use std::sync::Arc;
@@ -120,19 +120,17 @@ pub unsafe extern "C" fn kxmp_gmove(
             }
             match mode {
                 COLLECTIVE => {
-                    let mut values = match is_converted(&left, &right) {
-                        true => Some(converted(&left, &right)?),
-                        false => None,
-                    };
-                    let source = match &mut values {
-                        Some((memory, _)) => Memory { start: memory.as_mut_ptr(), bytes: memory.len() },
-                        None => right.memory,
-                    };
                     let plan = session::with(|world| {
                         let (to, from) = ((&left.map, &left.section), (&right.map, &right.section));
                         Plan::copy(world, all, left.element, to, from)
                     })?;
-                    run(&plan, source, left.memory, None, id)
+                    if !is_converted(&left, &right) {
+                        return run(&plan, right.memory, left.memory, None, id);
+                    }
+                    let (plan, pieces) = plan.packed();
+                    let (mut values, _booked) = converted(&left, &right, &pieces)?;
+                    let source = Memory { start: values.as_mut_ptr(), bytes: values.len() };
+                    run(&Arc::new(plan), source, left.memory, None, id)
                 }
                 _ => one_sided(&set, mode == IN, &left, &right),
             }
@@ -145,45 +143,34 @@ fn is_converted(left: &Side, right: &Side) -> bool {
     left.kind != right.kind && conversions::is_possible(right.kind, left.kind)
 }
 
-/// What this node has of the right side as elements of the left, in memory that lies as that of the right side does.
-fn converted(left: &Side, right: &Side) -> Result<(Vec<u8>, Booking)> {
-    let part = right.map.part(sets::rank());
-    let bytes = size_for(usize::try_from(part.len()).unwrap_or(usize::MAX), left.element, &right.name)?;
+/// Pieces of what this node has of the right side, one behind the other, as elements of the left.
+fn converted(left: &Side, right: &Side, pieces: &[Layout]) -> Result<(Vec<u8>, Booking)> {
+    let bytes = size_for(pieces.iter().map(Layout::len).sum(), left.element, &right.name)?;
     let booked = session::with(|world| kumiki::raw::book(world, Purpose::Comm, bytes))?;
-    // What is not in the section is not touched, and takes no memory.
-    let mut memory = vec![0; bytes];
-    for layout in own(&part, &right.section) {
-        let values = conversions::converted(&read(right, &layout), right.element, right.kind, left.kind)?;
-        write_to(&mut memory, left.element, &layout, &values);
+    let mut values = Vec::new();
+    let none = |_| Error::OutOfMemory { asked: bytes as u64, left: 0, what: "the memory of this machine" };
+    values.try_reserve_exact(bytes).map_err(none)?;
+    // SAFETY: the program leaves it alone meanwhile.
+    let (memory, element) = (unsafe { right.memory.slice() }, right.element);
+    let mut done = Ok(());
+    for layout in pieces {
+        each(layout, |at| {
+            if done.is_ok() {
+                let value = &memory[at * element..(at + 1) * element];
+                done = conversions::convert(value, right.kind, left.kind, &mut values);
+            }
+        });
     }
-    Ok((memory, booked))
-}
-
-/// Where this node has elements of a section.
-fn own(part: &Part<'_>, section: &Section) -> Vec<Layout> {
-    let mut all = vec![Layout { start: 0, loops: Vec::new() }];
-    for (at, span) in section.spans().iter().enumerate() {
-        let owned = match part.node(at) {
-            Some(node) => part.mapping().dimensions()[at].owned(node, span.base, span.step, span.count),
-            None => Vec::new(),
-        };
-        let stride = part.strides()[at] as i64;
-        let longer = |layout: &Layout, owned: &Owned| {
-            let start = layout.start + (owned.local * stride) as usize;
-            let last = (owned.count as usize, (owned.local_stride * stride) as isize);
-            Layout { start, loops: layout.loops.iter().copied().chain([last]).collect() }
-        };
-        all = all.iter().flat_map(|layout| owned.iter().map(|owned| longer(layout, owned))).collect();
-    }
-    all
+    done.map(|()| (values, booked))
 }
 
 fn check(left: &Side, right: &Side) -> Result<()> {
     let is_alike = left.kind == right.kind || left.kind == 0 || right.kind == 0;
     let is_same = left.element == right.element && is_alike || is_converted(left, right);
     if !is_same {
+        let why = conversions::why_not(left.kind, right.kind);
         return Err(misuse(format!(
-            "{} and {} have elements of different types ({} and {} bytes) that C does not convert into each other",
+            "{} and {} have elements of different types ({} and {} bytes) that {why}",
             left.name, right.name, left.element, right.element
         )));
     }
@@ -344,10 +331,7 @@ fn read(side: &Side, layout: &Layout) -> Vec<u8> {
 /// Elements that lie one behind the other to their places in this node's memory.
 fn write(side: &Side, layout: &Layout, bytes: &[u8]) {
     // SAFETY: the program leaves it alone meanwhile.
-    write_to(unsafe { side.memory.slice() }, side.element, layout, bytes);
-}
-
-fn write_to(memory: &mut [u8], element: usize, layout: &Layout, bytes: &[u8]) {
+    let (memory, element) = (unsafe { side.memory.slice() }, side.element);
     let mut elements = bytes.chunks_exact(element);
     each(layout, |at| {
         if let Some(value) = elements.next() {

@@ -142,7 +142,7 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     if !wanted.hosts.is_empty() {
         let said = environment::number("KUMIKI_RANKS").map_err(|error| error.to_string())?;
         let hosts = in_turn(&wanted.hosts, wanted.processes.or(said))?;
-        if wanted.processes.or(said).is_none() {
+        if wanted.processes.or(said).is_none() && !says_how_many()? {
             add("-n", hosts.len().to_string());
         }
         if wanted.remote_shell.is_some() || !hosts.iter().all(|host| is_here(host)) {
@@ -153,6 +153,13 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     line.push("--".into());
     line.extend(found(wanted.command));
     Ok(line)
+}
+
+/// Whether a variable says how many processes there are, beside the list of hosts: so many on each, or one for each node of this machine.
+fn says_how_many() -> Result<bool, String> {
+    let said = ["KUMIKI_PPN", "KUMIKI_VIRTUAL_NODES"].map(environment::number);
+    let said = said.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+    Ok(said.iter().any(Option::is_some))
 }
 
 /// The host of each process, as far as the list goes: one that takes several stands there as often.
@@ -357,9 +364,9 @@ mod tests {
 
     #[test]
     fn spellings_of_the_original_were_refused() {
-        let hosts = std::env::temp_dir().join(format!("kumiki-acprun-{}", std::process::id()));
-        std::fs::write(&hosts, "a\nb\n").unwrap();
-        let hosts_text = hosts.to_str().unwrap();
+        let hosts = Hostfile(std::env::temp_dir().join(format!("kumiki-acprun-{}", std::process::id())));
+        std::fs::write(&hosts.0, "a\nb\n").unwrap();
+        let hosts_text = hosts.0.to_str().unwrap();
         let mut count = 0;
         for spelling in SPELLINGS.split('|').map(str::trim) {
             let line = format!("{} ./a", spelling.replace("HOSTS", hosts_text));
@@ -370,7 +377,6 @@ mod tests {
             assert_ne!(wanted, plain, "{spelling}");
             count += 1;
         }
-        std::fs::remove_file(&hosts).unwrap();
         assert!(count >= 64, "{count}");
         assert_eq!(parsed("--acp-host=a,b ./a").unwrap().hosts, ["a", "b"]);
         assert_eq!(parsed("--acp-smemsize-dl=100M ./a").unwrap().pool_bytes(), Some(100 << 20));
@@ -438,11 +444,21 @@ mod tests {
         assert!(!words("-np 6 -host localhost:4,[::1]:2 ./a").contains(&"--host".into()));
     }
 
+    /// A file that is gone when this is.
+    struct Hostfile(std::path::PathBuf);
+
+    impl Drop for Hostfile {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
     #[test]
     fn slots_in_a_file_of_machines_were_refused() {
-        let file = std::env::temp_dir().join(format!("kumiki-slots-{}", std::process::id()));
+        let made = Hostfile(std::env::temp_dir().join(format!("kumiki-slots-{}", std::process::id())));
+        let file = &made.0;
         let hosts = |text: &str, count: &str| {
-            std::fs::write(&file, text).unwrap();
+            std::fs::write(file, text).unwrap();
             let line = parsed(&format!("{count}-machinefile {} ./a", file.display()))?;
             let words = words_for_run(line)?;
             let value = |name: &str| {
@@ -462,6 +478,5 @@ mod tests {
             let error = hosts(wrong, "-np 2 ").unwrap_err();
             assert!(error.contains(&place), "{wrong}: {error}");
         }
-        std::fs::remove_file(&file).unwrap();
     }
 }

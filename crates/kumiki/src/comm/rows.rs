@@ -81,7 +81,7 @@ impl Source for Span<'_> {
 }
 
 /// A box of a field: rows of equal length, at places that nested loops give. In bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Section {
     start: usize,
     row: usize,
@@ -142,6 +142,25 @@ impl Section {
             rows *= self.row / row;
         }
         Section { start: self.start, row, loops, rows }
+    }
+
+    /// Where its elements of so many bytes lie, in elements: the first, and nested loops. What a loop that stays in its place names again and again
+    /// comes once.
+    pub(crate) fn elements(&self, element: usize) -> (usize, Vec<(usize, isize)>) {
+        let far = self.loops.iter().filter(|(_, stride)| *stride != 0);
+        let loops = far.map(|&(count, stride)| (count, stride / element as isize));
+        (self.start / element, loops.chain([(self.row / element, 1)]).collect())
+    }
+
+    /// The same section of a memory in which its elements, each once, follow each other from a place on.
+    pub(crate) fn packed(&self, start: usize) -> Section {
+        let mut next = self.row;
+        let mut loops = self.loops.clone();
+        for (count, stride) in loops.iter_mut().rev().filter(|(_, stride)| *stride != 0) {
+            *stride = next as isize;
+            next *= *count;
+        }
+        Section::of_loops(start, self.row, loops)
     }
 
     /// The rows, from the first on.

@@ -139,9 +139,10 @@ impl<'a> Relay<'a> {
                 listener.set_nonblocking(true)?;
                 Ok(listener)
             });
-            let listener = bound.map_err(|error| match (taken::is_taken(&error), addresses.first()) {
-                (true, Some(address)) => {
-                    let who = taken::holder(address.port());
+            // The error is that of the last address.
+            let listener = bound.map_err(|error| match (taken::is_taken(&error), addresses.last()) {
+                (true, Some(&address)) => {
+                    let who = taken::holder(address);
                     wrong(format!("{error}: {who}; end it, or choose another port, also in WAITIO_RELAY"))
                 }
                 _ => wrong(error.to_string()),

@@ -1,9 +1,11 @@
 //! The user's files, as the preprocessor reads them, and the folder for what is made on the way.
 
 use super::texts::{bytes_of, source_of};
+use kumiki_run::system::read_bytes;
 use kumiki_run::watch;
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,9 @@ use std::path::{Path, PathBuf};
 const SIGHUP: i32 = 1;
 const SIGINT: i32 = 2;
 const SIGTERM: i32 = 15;
+
+/// A longer file is no source.
+const MOST_SOURCE_BYTES: u64 = 64 << 20;
 
 /// A folder that is gone when this is.
 pub(super) struct Folder {
@@ -75,8 +80,7 @@ impl Files<'_> {
         self.originals.insert(shown.clone(), text.to_owned());
         for name in named_by_lines(text) {
             // Generated text, whose lines are those of another file.
-            let read = || source_of(&std::fs::read(&name).unwrap_or_default());
-            self.originals.entry(name.clone()).or_insert_with(read);
+            self.originals.entry(name.clone()).or_insert_with(|| named_source(&name));
         }
         let parent = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut failed = None;
@@ -105,8 +109,7 @@ impl Files<'_> {
             let directive = words.strip_prefix("pragma").map(str::trim_start);
             if directive.is_some_and(|words| words.starts_with("xmp ") || words.starts_with("kumiki ")) {
                 if !self.originals.contains_key(current) {
-                    let bytes = std::fs::read(current.replace("\\\\", "\\")).unwrap_or_default();
-                    self.originals.insert(current.to_owned(), source_of(&bytes));
+                    self.originals.insert(current.to_owned(), named_source(&current.replace("\\\\", "\\")));
                 }
             } else if words.starts_with(|c: char| c.is_ascii_digit()) {
                 current = words.split('"').nth(1).unwrap_or("");
@@ -124,6 +127,18 @@ impl Files<'_> {
         }
         let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
         self.copy(&path, &source_of(&bytes)).map(Some)
+    }
+}
+
+/// The text of a file that another text names; none of what is no file (a terminal, say, or what never ends), or longer than any source.
+fn named_source(name: &str) -> String {
+    let is_source = |found: &std::fs::Metadata| found.is_file() && found.len() <= MOST_SOURCE_BYTES;
+    match std::fs::metadata(name).is_ok_and(|found| is_source(&found)) {
+        true => {
+            let read = File::open(name).and_then(|file| read_bytes(file, MOST_SOURCE_BYTES));
+            source_of(&read.unwrap_or_default())
+        }
+        false => String::new(),
     }
 }
 
@@ -152,5 +167,14 @@ mod tests {
     fn files_that_lines_name_are_those_of_the_user() {
         let text = "#line 7 \"main.y\"\n# 9 \"own.c\" 2\n# 1 \"/usr/include/stdio.h\" 1 3 4\n#line 5\n#include \"a.h\"\n# LINE \"b.y\"\n";
         assert_eq!(named_by_lines(text), ["main.y", "own.c"]);
+    }
+
+    #[test]
+    fn a_line_that_names_what_never_ends_was_read_for_ever() {
+        for name in ["/dev/zero", "/proc/self", "/no/such/file"] {
+            assert_eq!(named_source(name), "", "{name}");
+        }
+        let own = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert!(named_source(own).contains("[package]"));
     }
 }

@@ -124,6 +124,7 @@ pub(super) enum Stage {
 
 pub(super) fn asked(line: &[OsString]) -> Result<Asked, String> {
     let mut asked = Asked::default();
+    let mut only_rules = false;
     let mut rest = line.iter().peekable();
     while let Some(word) = rest.next() {
         let text = word.to_string_lossy();
@@ -142,9 +143,7 @@ pub(super) fn asked(line: &[OsString]) -> Result<Asked, String> {
                 asked.words.push(word.clone());
             }
             _ if asked.depends.take(&text, &mut rest)? => {
-                if matches!(text.as_ref(), "-M" | "-MM") {
-                    asked.stage = Stage::Rules;
-                }
+                only_rules |= matches!(text.as_ref(), "-M" | "-MM");
             }
             // Without the lines' places nothing could be translated; they are taken away at the end.
             "-P" => asked.plain = true,
@@ -179,15 +178,28 @@ pub(super) fn asked(line: &[OsString]) -> Result<Asked, String> {
             }
         }
     }
-    if asked.inputs.len() > 1
-        && asked.output.is_some()
-        && !matches!(asked.stage, Stage::Program | Stage::Rules | Stage::Nothing)
-    {
-        return Err(
-            "-o names one file, but several are compiled: leave it out, or compile them one by one".into()
-        );
+    // Whatever else is asked for, before or behind it.
+    if only_rules {
+        asked.stage = Stage::Rules;
     }
+    check_output(&asked)?;
     Ok(asked)
+}
+
+/// One file cannot have what is made of several, but a program.
+fn check_output(asked: &Asked) -> Result<(), String> {
+    let name = match (asked.stage, &asked.output, &asked.depends.file) {
+        (Stage::Program | Stage::Nothing, _, _) => None,
+        (_, Some(_), _) => Some("-o"),
+        (Stage::Rules, None, Some(_)) => Some("-MF"),
+        _ => None,
+    };
+    match name.filter(|_| asked.inputs.len() > 1) {
+        Some(name) => Err(format!(
+            "{name} names one file, but several are compiled: leave it out, or compile them one by one"
+        )),
+        None => Ok(()),
+    }
 }
 
 /// The words of the user that matter to the preprocessor.
@@ -289,11 +301,19 @@ mod tests {
         let found = asked(&words("-MM x.c")).unwrap();
         assert_eq!((found.stage, found.depends.kind), (Stage::Rules, Some("-MM")));
         assert!(asked(&words("-MF")).unwrap_err().contains("needs a value"));
+        for line in ["-M -c x.c", "-MM -S x.c", "-c -M x.c", "-M -fsyntax-only x.c", "-MM -E x.c"] {
+            assert_eq!(asked(&words(line)).unwrap().stage, Stage::Rules, "{line}");
+        }
     }
 
     #[test]
     fn one_name_for_several_objects_is_refused() {
-        assert!(asked(&words("-c a.c b.c -o x.o")).unwrap_err().contains("one by one"));
+        for line in ["-c a.c b.c -o x.o", "-MM a.c b.c -o x.d", "-M a.c b.c -MF x.d"] {
+            assert!(asked(&words(line)).unwrap_err().contains("one by one"), "{line}");
+        }
+        for line in ["-MMD a.c b.c -o x", "-MM a.c b.c", "-MM a.c -o x.d -MF y.d"] {
+            assert!(asked(&words(line)).is_ok(), "{line}");
+        }
         assert!(asked(&words("-o")).unwrap_err().contains("needs a value"));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::line::{preprocessing, Asked, Stage};
 use super::{cc, started, with_ending, Outcome, Wrapper};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 /// Which files the inputs depend on, and nothing else.
@@ -24,19 +24,29 @@ pub(super) fn write_rules(wrapper: Wrapper, prefix: &Path, asked: &Asked, input:
     if asked.depends.kind.is_none() {
         return Ok(0);
     }
-    // As the compiler of GNU names them.
-    let file = match (&asked.depends.file, &asked.output) {
-        (Some(file), _) => PathBuf::from(file),
-        (None, Some(output)) => output.with_extension("d"),
-        (None, None) => with_ending(input, "d").into(),
-    };
+    let file = rules_file(asked, input);
     let mut line = rules_line(wrapper, prefix, asked, input, Some(&file));
+    // What the preprocessor warns of it says when the text is translated.
+    line.push("-w".into());
     if !asked.depends.has_target {
         let object = PathBuf::from(with_ending(input, "o"));
         let target = asked.output.clone().filter(|_| asked.stage != Stage::Text).unwrap_or(object);
         line.extend(["-MQ".into(), target.into()]);
     }
     started(wrapper, asked, &line)
+}
+
+/// Named as the compiler of GNU does it; where several files make a program, by both, so that each has its own.
+fn rules_file(asked: &Asked, input: &Path) -> PathBuf {
+    match (&asked.depends.file, &asked.output) {
+        (Some(file), _) => PathBuf::from(file),
+        (None, Some(output)) if asked.inputs.len() > 1 => {
+            let stem = output.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
+            output.with_file_name(format!("{stem}-{}", with_ending(input, "d")))
+        }
+        (None, Some(output)) => output.with_extension("d"),
+        (None, None) => with_ending(input, "d").into(),
+    }
 }
 
 fn rules_line(

@@ -55,7 +55,7 @@ pub struct Cost {
 }
 
 /// What one rank exchanges with another.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) rank: Rank,
     pub(super) pieces: Vec<rows::Section>,
@@ -82,7 +82,7 @@ pub(super) struct Peer {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plan {
     pub(super) sends: Vec<Peer>,
     pub(super) takes: Vec<Peer>,
@@ -203,6 +203,30 @@ impl Plan {
             senders: self.takes.len() as u32,
             pieces: pieces(&self.sends) + pieces(&self.takes) + self.own.len() as u64,
         }
+    }
+
+    /// The same out of a memory that has only what it reads of the source, and where that lies in the local part, in elements: piece behind piece. Where
+    /// every node gets all ([`gathers`](Self::gathers)) that is the part as it is.
+    pub fn packed(&self) -> (Plan, Vec<Layout>) {
+        let (mut plan, element) = (self.clone(), self.element.max(1));
+        if self.gathers() {
+            return (plan, vec![Layout { start: 0, loops: vec![(self.from_bytes / element, 1)] }]);
+        }
+        let (mut pieces, mut known, mut bytes) = (Vec::new(), HashMap::new(), 0);
+        let sent = plan.sends.iter_mut().flat_map(|peer| &mut peer.pieces);
+        for section in sent.chain(plan.own.iter_mut().map(|(from, _)| from)) {
+            // What goes to several is there once.
+            let place = known.entry(section.clone()).or_insert_with(|| {
+                let (start, loops) = section.elements(element);
+                let (layout, place) = (Layout { start, loops }, section.packed(bytes));
+                bytes += layout.len() * element;
+                pieces.push(layout);
+                place
+            });
+            section.clone_from(place);
+        }
+        plan.from_bytes = bytes;
+        (plan, pieces)
     }
 
     /// Bytes of an element.

@@ -69,7 +69,8 @@ fn mapping(dice: &mut Dice, ranks: u32, sizes: &[u64], shadows: bool) -> Arc<Map
     }
     // Dimensions of the template: those of the array that are not collapsed, in any order, and perhaps one more.
     let mut axes: Vec<Option<usize>> = (0..sizes.len()).filter(|_| dice.below(4) > 0).map(Some).collect();
-    if axes.is_empty() || dice.below(4) == 0 {
+    // A template has 7 at most.
+    if axes.is_empty() || axes.len() < 7 && dice.below(4) == 0 {
         axes.push(None);
     }
     dice.shuffle(&mut axes);
@@ -287,11 +288,20 @@ fn copy_case(seed: u64) {
     simulate(&plans, &sources, &mut targets, &mut scatter);
     let values = expected(&to, &left, &right, 1, target);
     check(&to, &targets, &before, &values);
+    let (packed, needed) = plans.iter().zip(&sources).map(|(plan, source)| packed(plan, source)).unzip();
+    let (packed, needed): (Vec<Plan>, Vec<Vec<u8>>) = (packed, needed);
+    let mut targets = before.clone();
+    simulate(&packed, &needed, &mut targets, &mut scatter);
+    check(&to, &targets, &before, &values);
     if !inside {
         one_sided(&to, &left, &from, &right, (&sources, &before, &values));
-        for (me, plan) in plans.iter().enumerate() {
+        for (me, (plan, packed)) in plans.iter().zip(&packed).enumerate() {
             let mut direct = before[me].clone();
             let mut staged = before[me].clone();
+            let mut from_packed = before[me].clone();
+            for (source, target) in &packed.own {
+                copy_between(&needed[me], source, &mut from_packed, target);
+            }
             for (source, target) in &plan.own {
                 copy_between(&sources[me], source, &mut direct, target);
                 let mut message = vec![0; source.bytes()];
@@ -299,8 +309,26 @@ fn copy_case(seed: u64) {
                 target.rows().scatter(&message, &mut staged);
             }
             assert_eq!(direct, staged);
+            assert_eq!(direct, from_packed);
         }
     }
+}
+
+/// The plan that reads a memory with nothing else in it, and that memory.
+fn packed(plan: &Plan, source: &[u8]) -> (Plan, Vec<u8>) {
+    let (packed, pieces) = plan.packed();
+    let mut needed = Vec::new();
+    for piece in &pieces {
+        let wide = piece.loops.iter().map(|&(count, stride)| (count, stride * ELEMENT as isize));
+        let section = rows::Section::of_loops(piece.start * ELEMENT, ELEMENT, wide.collect());
+        let at = needed.len();
+        needed.resize(at + piece.len() * ELEMENT, 0);
+        section.rows().gather(source, &mut needed[at..]);
+    }
+    assert_eq!(needed.len(), packed.from_bytes);
+    let moved = plan.cost().sent + plan.cost().kept;
+    assert!(needed.len() as u64 <= moved, "{} bytes for a copy of {moved}", needed.len());
+    (packed, needed)
 }
 
 /// Gets and puts do the same as the plan.

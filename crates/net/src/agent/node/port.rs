@@ -237,15 +237,17 @@ fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
     // Nodes of one machine start at different places, so that they do not all try the same port first.
     let count = (high - low) as u32 + 1;
     let start = std::process::id() % count;
-    let mut tried = low;
+    let mut told = low;
     let free = taken::bind(|| {
         let mut last = None;
         for step in 0..count {
-            tried = low + ((start + step) % count) as u16;
-            match bind(tried) {
+            let port = low + ((start + step) % count) as u16;
+            match bind(port) {
                 Ok(listener) => return Ok(listener),
                 // That one is taken tells more than that another one nobody may have.
-                Err(error) if last.is_none() || taken::is_taken(&error) => last = Some(error),
+                Err(error) if last.is_none() || taken::is_taken(&error) => {
+                    (last, told) = (Some(error), port);
+                }
                 Err(_) => {}
             }
         }
@@ -255,8 +257,8 @@ fn bind_in_range(ip: IpAddr) -> Result<TcpListener> {
         let name = environment::ports_name();
         Error::Refused(match taken::is_taken(&error) {
             true => format!(
-                "no port of {name}={low}-{high} is free on {ip} (port {tried}: {}); widen the range, or end who has them",
-                taken::holder(tried)
+                "no port of {name}={low}-{high} is free on {ip} (port {told}: {}); widen the range, or end who has them",
+                taken::holder(SocketAddr::new(ip, told))
             ),
             false => format!("cannot listen on {ip} at a port of {name}={low}-{high}: {error}"),
         })

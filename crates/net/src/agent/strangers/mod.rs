@@ -383,7 +383,7 @@ fn find_hub(route: &Route, place: Option<SocketAddr>, hub: &TcpListener) -> Resu
 fn bind(master: SocketAddr) -> Result<TcpListener> {
     taken::bind(|| TcpListener::bind(master)).map_err(|error| {
         let why = match taken::is_taken(&error) {
-            true => format!("{}; end it, or choose another port, the same for all ranks", taken::holder(master.port())),
+            true => format!("{}; end it, or choose another port, the same for all ranks", taken::holder(master)),
             false => "it must be a free port of this machine".into(),
         };
         Error::Refused(format!(

@@ -163,7 +163,7 @@ impl Files {
     /// The folder of the job that the environment names.
     pub fn from_environment() -> Result<Files> {
         let path = environment::job_place("waitio-files")?;
-        let most = environment::bytes("WAITIO_MAXFILE_SIZE_PER_PROC")?;
+        let most = environment::waitio_size("WAITIO_MAXFILE_SIZE_PER_PROC")?;
         Files::at(&path, most.unwrap_or(MOST_BYTES))
     }
 

@@ -29,7 +29,7 @@ const ENDING_MS: u64 = 60_000;
 const READING_MS: u64 = 2_000;
 const SAYING_MS: u64 = 5_000;
 
-/// How many refusals are told here.
+/// How many refusals are told here, of those who know the secret, and of others: whoever calls without it leaves the room of the former.
 const MOST_REFUSALS: usize = 16;
 
 /// The answer to all who have come.
@@ -52,6 +52,8 @@ pub(super) struct Caller {
     complete_ms: Option<u64>,
     /// What was said of those who were refused: each once.
     refusals: BTreeSet<String>,
+    /// The same of those who have not proven to know the secret, who may be anybody.
+    strangers: BTreeSet<String>,
 }
 
 /// Somebody who has proven to know the secret.
@@ -79,13 +81,7 @@ impl Caller {
             tell_at_ms: 0,
             complete_ms: None,
             refusals: BTreeSet::new(),
-        }
-    }
-
-    /// Says here, too, that somebody was refused. Whoever comes again and again is told of once.
-    fn tell_refusal(&mut self, text: String) {
-        if self.refusals.len() < MOST_REFUSALS && self.refusals.insert(text.clone()) {
-            report::print(&text);
+            strangers: BTreeSet::new(),
         }
     }
 
@@ -160,10 +156,11 @@ impl Caller {
                 Err(Error::Refused(why)) => {
                     let from = socket::other_address(greeting.as_fd());
                     let from = from.map_or_else(|| "this machine".into(), |ip| ip.to_string());
-                    self.tell_refusal(format!(
+                    let text = format!(
                         "block 0 does not take in somebody who called from {from}: {why}; a block of this job needs the same WAITIO_SECRET or \
                          WAITIO_SECRET_FILE, and the same release of the library"
-                    ));
+                    );
+                    tell_refusal(&mut self.strangers, text);
                 }
                 Err(_) => {}
             }
@@ -210,7 +207,7 @@ impl Caller {
             let text = format!("block 0 does not take in rank {rank} of block {block} ({name}): {why}");
             guest.link.send(&Told::Refused { why }.encode());
             guest.until_ms = Some(now_ms + READING_MS);
-            return self.tell_refusal(text);
+            return tell_refusal(&mut self.refusals, text);
         }
         match self.complete_ms.and_then(|_| self.roll.complete()) {
             Some(ranks) => {
@@ -256,6 +253,14 @@ impl Caller {
             waiting.for_each(|guest| guest.link.send(&told));
             self.missing = missing;
         }
+    }
+}
+
+/// Says here, too, that somebody was refused. Whoever comes again and again is told of once.
+fn tell_refusal(told: &mut BTreeSet<String>, text: String) {
+    if told.len() < MOST_REFUSALS && !told.contains(&text) {
+        report::print(&text);
+        told.insert(text);
     }
 }
 

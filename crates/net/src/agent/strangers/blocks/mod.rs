@@ -136,7 +136,7 @@ impl Summons {
             rank,
             master: (host, port),
             secret: secret(None)?,
-            relay: environment::text("WAITIO_RELAY")?,
+            relay: environment::text("WAITIO_RELAY")?.map(|relay| relay.trim().to_owned()),
             links: links(),
         })
     }
@@ -307,6 +307,7 @@ pub(in crate::agent) fn answer(
     if summons.rank.0 == 0 {
         warn_of_links();
         summons.warn_of_relay();
+        warn_of_sizes();
     }
     let route = summons.route()?;
     hosted.route = route.clone();
@@ -376,6 +377,15 @@ fn warn_of_links() {
     }
 }
 
+/// Says once a block of sizes that are none, such as `unlimited`: then it is as if nothing had been said.
+fn warn_of_sizes() {
+    for name in environment::WAITIO_SIZES {
+        if let Some(value) = environment::endless(name) {
+            report::print(&format!("{name}={value} is no size: it is ignored, and the default holds"));
+        }
+    }
+}
+
 /// Calls the roll from now on, in a thread; the hub will listen at what this gives, and be found in files there.
 fn call_roll(summons: &Summons, way: &Way, hosted: &mut Hosted) -> Result<(TcpListener, Option<SocketAddr>)> {
     let (ear, ip) = listen(summons, way)?;
@@ -398,15 +408,20 @@ fn call_roll(summons: &Summons, way: &Way, hosted: &mut Hosted) -> Result<(TcpLi
 fn listen(summons: &Summons, way: &Way) -> Result<(Ear, IpAddr)> {
     let failed = |error: &std::io::Error| {
         let port = summons.master.1;
-        let why = match (taken::is_taken(error), way) {
+        // The error is that of the last address.
+        let place = match way {
+            Way::Network(addresses) | Way::Both(addresses, _) => addresses.last(),
+            Way::Machine(_) | Way::Files(_) => None,
+        };
+        let why = match (taken::is_taken(error), place) {
             (false, _) => "it must be a free port of this machine".into(),
-            (true, Way::Machine(_)) => format!(
+            (true, None) => format!(
                 "another program of yours calls the roll there, which may be of a job that has not ended; end it, or set \
                  WAITIO_MASTER_PORT to another port than {port} in every block"
             ),
-            (true, _) => format!(
+            (true, Some(&place)) => format!(
                 "{}; end it, or set WAITIO_MASTER_PORT to another port than {port} in every block",
-                taken::holder(port)
+                taken::holder(place)
             ),
         };
         Error::Refused(format!(
