@@ -186,13 +186,11 @@ pub(super) fn asked(line: &[OsString]) -> Result<Asked, String> {
     Ok(asked)
 }
 
-/// One file cannot have what is made of several, but a program.
+/// One file cannot have what is made of several, but a program, or rules.
 fn check_output(asked: &Asked) -> Result<(), String> {
-    let name = match (asked.stage, &asked.output, &asked.depends.file) {
-        (Stage::Program | Stage::Nothing, _, _) => None,
-        (_, Some(_), _) => Some("-o"),
-        (Stage::Rules, None, Some(_)) => Some("-MF"),
-        _ => None,
+    let name = match (asked.stage, &asked.output) {
+        (Stage::Program | Stage::Nothing | Stage::Rules, _) => None,
+        (_, output) => output.as_ref().map(|_| "-o"),
     };
     match name.filter(|_| asked.inputs.len() > 1) {
         Some(name) => Err(format!(
@@ -308,10 +306,8 @@ mod tests {
 
     #[test]
     fn one_name_for_several_objects_is_refused() {
-        for line in ["-c a.c b.c -o x.o", "-MM a.c b.c -o x.d", "-M a.c b.c -MF x.d"] {
-            assert!(asked(&words(line)).unwrap_err().contains("one by one"), "{line}");
-        }
-        for line in ["-MMD a.c b.c -o x", "-MM a.c b.c", "-MM a.c -o x.d -MF y.d"] {
+        assert!(asked(&words("-c a.c b.c -o x.o")).unwrap_err().contains("one by one"));
+        for line in ["-MMD a.c b.c -o x", "-MM a.c b.c", "-MM a.c b.c -o x.d", "-MM a.c -o x.d -MF y.d"] {
             assert!(asked(&words(line)).is_ok(), "{line}");
         }
         assert!(asked(&words("-o")).unwrap_err().contains("needs a value"));

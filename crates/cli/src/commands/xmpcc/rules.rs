@@ -2,16 +2,16 @@
 
 use super::line::{preprocessing, Asked, Stage};
 use super::{cc, started, with_ending, Outcome, Wrapper};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Which files the inputs depend on, and nothing else.
 pub(super) fn rules(wrapper: Wrapper, prefix: &Path, asked: &Asked) -> Outcome {
+    let file = asked.output.as_deref().or(asked.depends.file.as_deref().map(Path::new));
     for index in &asked.inputs {
         let input = Path::new(&asked.words[*index]);
-        let file = asked.depends.file.as_deref().map(Path::new);
-        let line = rules_line(wrapper, prefix, asked, input, asked.output.as_deref().or(file));
-        let code = started(wrapper, asked, &line)?;
+        let line = rules_line(wrapper, prefix, asked, input, file);
+        let code = add_rules(wrapper, asked, input, &line, file)?;
         if code != 0 {
             return Ok(code);
         }
@@ -33,17 +33,32 @@ pub(super) fn write_rules(wrapper: Wrapper, prefix: &Path, asked: &Asked, input:
         let target = asked.output.clone().filter(|_| asked.stage != Stage::Text).unwrap_or(object);
         line.extend(["-MQ".into(), target.into()]);
     }
-    started(wrapper, asked, &line)
+    add_rules(wrapper, asked, input, &line, Some(&file))
 }
 
-/// Named as the compiler of GNU does it; where several files make a program, by both, so that each has its own.
+/// Has the compiler write the rules of an input. Where several have one file, those of all are in it: the compiler would keep the last ones.
+fn add_rules(
+    wrapper: Wrapper,
+    asked: &Asked,
+    input: &Path,
+    line: &[OsString],
+    file: Option<&Path>,
+) -> Outcome {
+    let is_first = asked.inputs.first().is_none_or(|index| Path::new(&asked.words[*index]) == input);
+    let has_own = asked.output.is_none() && asked.depends.file.is_none();
+    let Some(file) = file.filter(|_| !is_first && !has_own) else { return started(wrapper, asked, line) };
+    let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
+    let mut all = std::fs::read(file).map_err(wrong)?;
+    let code = started(wrapper, asked, line)?;
+    all.extend(std::fs::read(file).map_err(wrong)?);
+    std::fs::write(file, all).map_err(wrong)?;
+    Ok(code)
+}
+
+/// Named as the compiler of GNU does it.
 fn rules_file(asked: &Asked, input: &Path) -> PathBuf {
     match (&asked.depends.file, &asked.output) {
         (Some(file), _) => PathBuf::from(file),
-        (None, Some(output)) if asked.inputs.len() > 1 => {
-            let stem = output.file_stem().map(OsStr::to_string_lossy).unwrap_or_default();
-            output.with_file_name(format!("{stem}-{}", with_ending(input, "d")))
-        }
         (None, Some(output)) => output.with_extension("d"),
         (None, None) => with_ending(input, "d").into(),
     }
