@@ -321,6 +321,8 @@ fn dependencies(stage: &Stage) {
         is_there(format!("{}: main.c", targets[0])) && is_there(format!("{}: more.c", targets[1]))
     };
     assert!(of_all("two.d", ["two"; 2]));
+    xmpcc("--show -MMD main.c more.c -o shown");
+    assert!(!folder.join("shown.d").exists());
     for words in ["-MM main.c more.c -o both.d", "-M main.c more.c -MF both.d"] {
         std::fs::write(folder.join("both.d"), "old").expect("a file");
         succeed(stage.command("xmpcc").current_dir(&folder).args(words.split(' ')));

@@ -142,8 +142,9 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     if !wanted.hosts.is_empty() {
         let said = environment::number("KUMIKI_RANKS").map_err(|error| error.to_string())?;
         let hosts = in_turn(&wanted.hosts, wanted.processes.or(said))?;
-        if wanted.processes.or(said).is_none() && !says_how_many()? {
-            add("-n", hosts.len().to_string());
+        let each = environment::number("KUMIKI_PPN").map_err(|error| error.to_string())?;
+        if wanted.processes.or(said).or(each).is_none() {
+            add("-n", hosts.len().max(nodes.unwrap_or(0) as usize).to_string());
         }
         if wanted.remote_shell.is_some() || !hosts.iter().all(|host| is_here(host)) {
             add("--host", hosts.join(","));
@@ -153,13 +154,6 @@ fn words_for_run(wanted: Wanted) -> Result<Vec<OsString>, String> {
     line.push("--".into());
     line.extend(found(wanted.command));
     Ok(line)
-}
-
-/// Whether a variable says how many processes there are, beside the list of hosts: so many on each, or one for each node of this machine.
-fn says_how_many() -> Result<bool, String> {
-    let said = ["KUMIKI_PPN", "KUMIKI_VIRTUAL_NODES"].map(environment::number);
-    let said = said.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    Ok(said.iter().any(Option::is_some))
 }
 
 /// The host of each process, as far as the list goes: one that takes several stands there as often.

@@ -46,7 +46,10 @@ fn add_rules(
 ) -> Outcome {
     let is_first = asked.inputs.first().is_none_or(|index| Path::new(&asked.words[*index]) == input);
     let has_own = asked.output.is_none() && asked.depends.file.is_none();
-    let Some(file) = file.filter(|_| !is_first && !has_own) else { return started(wrapper, asked, line) };
+    let is_file = |file: &&Path| std::fs::metadata(file).is_ok_and(|there| there.is_file());
+    let Some(file) = file.filter(|_| !is_first && !has_own && !asked.show).filter(is_file) else {
+        return started(wrapper, asked, line);
+    };
     let wrong = |error: std::io::Error| format!("{}: {error}", file.display());
     let mut all = std::fs::read(file).map_err(wrong)?;
     let code = started(wrapper, asked, line)?;

@@ -123,7 +123,7 @@ impl<'w> Group<'w> {
         self.allreduce_by(None, bytemuck::cast_slice_mut(data), Reduction::of::<T, _>(&operation, &merge))
     }
 
-    /// As [`allreduce`](Self::allreduce), but the elements of this member stay as they are, and what comes of it goes elsewhere. What is long, and goes to other nodes, is not copied
+    /// As [`allreduce`](Self::allreduce), but the elements of this member stay as they are, and what comes of it goes elsewhere. What goes straight to other nodes is not copied
     /// for that.
     ///
     /// ```
