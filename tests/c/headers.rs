@@ -242,7 +242,13 @@ fn cmake(stage: &Stage) {
     std::fs::write(folder.join("CMakeLists.txt"), text).expect("a file");
     let prefix = format!("-DCMAKE_PREFIX_PATH={}", stage.path("").display());
     let mut configure = Command::new("cmake");
-    configure.env_remove("CC").args(["-G", "Unix Makefiles", "-S"]).arg(&folder).arg("-B").arg(folder.join("out")).arg(prefix);
+    configure
+        .env_remove("CC")
+        .args(["-G", "Unix Makefiles", "-S"])
+        .arg(&folder)
+        .arg("-B")
+        .arg(folder.join("out"))
+        .arg(prefix);
     succeed(&mut configure);
     succeed(Command::new("cmake").arg("--build").arg(folder.join("out")));
     let built = |name: &str| folder.join("out").join(name);
