@@ -9,7 +9,7 @@ use super::ring::split;
 use super::spread::Gift;
 use super::tree::chunks;
 use super::{Talk, Web};
-use crate::{GlobalAddress, GlobalPtr, Purpose, Result};
+use crate::{GlobalAddress, GlobalPtr, Pod, Purpose, Result};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -73,28 +73,24 @@ impl Talk<'_, '_> {
 
     /// Tells all members of a circle a note, and gives theirs.
     pub(super) fn tell_notes(&mut self, circle: Circle, note: Note) -> Result<Vec<Note>> {
-        let (count, me) = self.size(circle);
-        let bytes = size_of::<Note>();
-        let mut notes = vec![NOTHING; count];
-        notes[me] = note;
-        let into = bytemuck::cast_slice_mut(&mut notes);
         match circle {
-            Circle::Lanes(web) => {
-                let places: Vec<_> = (0..count).map(|index| index * bytes..(index + 1) * bytes).collect();
-                self.doubling_allgather(web, into, &places)?;
-            }
+            Circle::Lanes(web) => self.tell_over_lanes(web, note),
             Circle::Near => {
-                self.stream(bytemuck::cast_slice(&note), into, &|index, _| Ok((0..bytes, index * bytes)))?
+                let (count, me) = self.near();
+                let bytes = size_of::<Note>();
+                let mut notes = vec![NOTHING; count];
+                notes[me] = note;
+                let into = bytemuck::cast_slice_mut(&mut notes);
+                self.stream(bytemuck::cast_slice(&note), into, &|index, _| Ok((0..bytes, index * bytes)))?;
+                Ok(notes)
             }
         }
-        Ok(notes)
     }
 
-    /// Tells all members which have lanes between them what this one lends, and gives what they do.
-    fn tell_loans(&mut self, web: Web, lent: Loan) -> Result<Vec<Loan>> {
-        let count = web.count as usize;
-        let mut all = vec![lent; count];
-        let bytes = size_of::<Loan>();
+    /// The same for any words, and members that have lanes between them.
+    fn tell_over_lanes<W: Pod>(&mut self, web: Web, own: W) -> Result<Vec<W>> {
+        let (count, bytes) = (web.count as usize, size_of::<W>());
+        let mut all = vec![own; count];
         let places: Vec<_> = (0..count).map(|index| index * bytes..(index + 1) * bytes).collect();
         self.doubling_allgather(web, bytemuck::cast_slice_mut(&mut all), &places)?;
         Ok(all)
@@ -317,7 +313,7 @@ impl Talk<'_, '_> {
         let (mine, behind) = rest.split_at_mut(own.len());
         let mut combine = |talk: &mut Self, before: Note, behind: Note, numbers: [u64; 2]| {
             let own_loan = [bytes, before[0], before[1], behind[0], behind[1], numbers[0], numbers[1]];
-            let loans = talk.tell_loans(web, own_loan)?;
+            let loans = talk.tell_over_lanes::<Loan>(web, own_loan)?;
             if let Some(member) = loans.iter().position(|loan| loan[0] != bytes) {
                 return Err(differs(format!("member {member} has {} bytes", loans[member][0])));
             }
