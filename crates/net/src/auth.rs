@@ -22,7 +22,7 @@ pub const MAGIC: [u8; 4] = *b"KMKI";
 /// The protocol version as a literal, so that the contexts below are made from the same number.
 macro_rules! protocol_version {
     () => {
-        14
+        15
     };
 }
 /// The protocol version that this build speaks. It speaks no other.

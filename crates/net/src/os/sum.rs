@@ -1,6 +1,6 @@
 //! The checksum of memory that others may write meanwhile.
 //!
-//! It is the CRC-32 of [`frame::checksum`], but the memory is read through a raw pointer, each byte once, and never through a
+//! It is the CRC-32C of [`frame::checksum`], but the memory is read through a raw pointer, each byte once, and never through a
 //! reference: a reference would promise that nobody writes. What changes meanwhile gives the sum of neither the old bytes nor
 //! the new ones, and that is all it does.
 
@@ -51,18 +51,23 @@ unsafe fn by_copy(mut crc: u32, memory: *const u8, bytes: usize) -> u32 {
 /// Eight of them run side by side, each through a lane of its own: memory that is in no cache comes half as fast again if it is
 /// asked for at eight places, because the processor reads ahead only within a page. What a register holds at the end of its lane
 /// is moved on to the end of the next lane, and added, in the same way.
+///
+/// Where registers have 128 bits, the first four lanes are left to the instruction that divides by this very polynomial: it works
+/// while others multiply, and both together are twice as fast.
 #[cfg(target_arch = "x86_64")]
 mod folding {
     use super::frame;
     use std::arch::x86_64::{
         __m128i, __m512i, _mm512_clmulepi64_epi128, _mm512_loadu_si512, _mm512_set_epi64,
         _mm512_setzero_si512, _mm512_storeu_si512, _mm512_ternarylogic_epi64, _mm512_xor_si512,
-        _mm512_zextsi128_si512, _mm_clmulepi64_si128, _mm_cvtsi32_si128, _mm_loadu_si128, _mm_prefetch,
-        _mm_set_epi64x, _mm_setzero_si128, _mm_storeu_si128, _mm_xor_si128, _MM_HINT_T0,
+        _mm512_zextsi128_si512, _mm_clmulepi64_si128, _mm_crc32_u64, _mm_crc32_u8, _mm_cvtsi128_si64,
+        _mm_cvtsi32_si128, _mm_cvtsi64_si128, _mm_loadu_si128, _mm_prefetch, _mm_set_epi64x,
+        _mm_setzero_si128, _mm_unpackhi_epi64, _mm_xor_si128, _MM_HINT_T0,
     };
 
     const LINE_BYTES: usize = 64;
     const LANES: usize = 8;
+    const HALF: usize = LANES / 2;
     /// Lanes as long as a page; and for what is left, short ones, and tiny ones.
     const LONG: usize = 4096;
     const SHORT: usize = 512;
@@ -71,138 +76,29 @@ mod folding {
     const AHEAD_BYTES: usize = 512;
     /// Below this the way by a copy is as fast.
     pub(super) const LEAST_BYTES: usize = 2048;
+    /// The polynomial of CRC-32C but for its highest power, in reversed order of bits, like all that follows.
+    const POLYNOMIAL: u32 = 0x82f6_3b78;
     /// The exclusive or of three values, as `vpternlog` numbers functions.
     const XOR3: i32 = 0x96;
 
-    /// What moves a remainder on by so many bytes: x^(8 * bytes + 32) and x^(8 * bytes - 32) modulo the polynomial of CRC-32, both
-    /// in reversed order of bits: the factors of the lower and of the upper half of 128 bits.
-    const fn factors(bytes: usize) -> (i64, i64) {
-        match bytes {
-            LONG => (0x5ad8_a92c, 0x1_b3b1_a484),
-            SHORT => (0x1072_db28, 0x1_d741_f35c),
-            TINY => (0x1_5444_2bd4, 0x1_c6e4_1596),
-            16 => (0x1_7519_97d0, 0xccaa_009e),
-            _ => panic!("nothing moves on by so many bytes"),
+    /// x to this power modulo the polynomial, one bit up: a product of two values in reversed order of bits is one bit short.
+    const fn power(exponent: usize) -> i64 {
+        let (mut rest, mut at) = (1u32 << 31, 0);
+        while at < exponent {
+            rest = (rest >> 1) ^ (POLYNOMIAL & (rest & 1).wrapping_neg());
+            at += 1;
         }
+        (rest as i64) << 1
     }
 
-    /// A register of the processor.
-    ///
-    /// # Safety
-    /// All of its functions need the instructions that work on it, and memory that can be read, or written.
-    trait Register: Copy {
-        const BYTES: usize;
-        unsafe fn zero() -> Self;
-        /// What came before adds the complement of its checksum to the first bits: all ones, if it was nothing.
-        unsafe fn behind(crc: u32) -> Self;
-        unsafe fn load(memory: *const u8) -> Self;
-        unsafe fn store(self, memory: *mut u8);
-        unsafe fn factors(bytes: usize) -> Self;
-        unsafe fn add(self, other: Self) -> Self;
-        /// Moves a remainder on, and adds what lies there.
-        unsafe fn fold(self, factors: Self, more: Self) -> Self;
-    }
+    /// What moves a remainder on by so many bytes: the factors of the lower and of the upper half of 128 bits.
+    struct Factors<const BYTES: usize>;
 
-    impl Register for __m512i {
-        const BYTES: usize = 64;
-
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: of the trait; and so below.
-            unsafe { _mm512_setzero_si512() }
-        }
-
-        #[inline(always)]
-        unsafe fn behind(crc: u32) -> Self {
-            // SAFETY: as above.
-            unsafe { _mm512_zextsi128_si512(_mm_cvtsi32_si128(!crc as i32)) }
-        }
-
-        #[inline(always)]
-        unsafe fn load(memory: *const u8) -> Self {
-            // SAFETY: as above; it need not be aligned.
-            unsafe { _mm512_loadu_si512(memory.cast()) }
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, memory: *mut u8) {
-            // SAFETY: as above.
-            unsafe { _mm512_storeu_si512(memory.cast(), self) }
-        }
-
-        #[inline(always)]
-        unsafe fn factors(bytes: usize) -> Self {
-            let (lower, upper) = factors(bytes);
-            // SAFETY: as above.
-            unsafe { _mm512_set_epi64(upper, lower, upper, lower, upper, lower, upper, lower) }
-        }
-
-        #[inline(always)]
-        unsafe fn add(self, other: Self) -> Self {
-            // SAFETY: as above.
-            unsafe { _mm512_xor_si512(self, other) }
-        }
-
-        #[inline(always)]
-        unsafe fn fold(self, factors: Self, more: Self) -> Self {
-            // SAFETY: as above.
-            unsafe {
-                let lower = _mm512_clmulepi64_epi128::<0x00>(self, factors);
-                let upper = _mm512_clmulepi64_epi128::<0x11>(self, factors);
-                _mm512_ternarylogic_epi64::<XOR3>(lower, upper, more)
-            }
-        }
-    }
-
-    impl Register for __m128i {
-        const BYTES: usize = 16;
-
-        #[inline(always)]
-        unsafe fn zero() -> Self {
-            // SAFETY: of the trait; and so below.
-            unsafe { _mm_setzero_si128() }
-        }
-
-        #[inline(always)]
-        unsafe fn behind(crc: u32) -> Self {
-            // SAFETY: as above.
-            unsafe { _mm_cvtsi32_si128(!crc as i32) }
-        }
-
-        #[inline(always)]
-        unsafe fn load(memory: *const u8) -> Self {
-            // SAFETY: as above; it need not be aligned.
-            unsafe { _mm_loadu_si128(memory.cast()) }
-        }
-
-        #[inline(always)]
-        unsafe fn store(self, memory: *mut u8) {
-            // SAFETY: as above.
-            unsafe { _mm_storeu_si128(memory.cast(), self) }
-        }
-
-        #[inline(always)]
-        unsafe fn factors(bytes: usize) -> Self {
-            let (lower, upper) = factors(bytes);
-            // SAFETY: as above.
-            unsafe { _mm_set_epi64x(upper, lower) }
-        }
-
-        #[inline(always)]
-        unsafe fn add(self, other: Self) -> Self {
-            // SAFETY: as above.
-            unsafe { _mm_xor_si128(self, other) }
-        }
-
-        #[inline(always)]
-        unsafe fn fold(self, factors: Self, more: Self) -> Self {
-            // SAFETY: as above.
-            unsafe {
-                let lower = _mm_clmulepi64_si128::<0x00>(self, factors);
-                let upper = _mm_clmulepi64_si128::<0x11>(self, factors);
-                _mm_xor_si128(_mm_xor_si128(lower, upper), more)
-            }
-        }
+    impl<const BYTES: usize> Factors<BYTES> {
+        const LOWER: i64 = power(8 * BYTES + 32);
+        const UPPER: i64 = power(8 * BYTES - 32);
+        /// Of a remainder of 32 bits that moves on by half of all lanes, if this is the length of one.
+        const BY_HALF: i64 = power(8 * BYTES * HALF - 32);
     }
 
     pub(super) fn has_wide() -> bool {
@@ -210,7 +106,9 @@ mod folding {
     }
 
     pub(super) fn has_narrow() -> bool {
-        is_x86_feature_detected!("pclmulqdq")
+        is_x86_feature_detected!("avx")
+            && is_x86_feature_detected!("pclmulqdq")
+            && is_x86_feature_detected!("sse4.2")
     }
 
     /// With registers of 512 bits.
@@ -219,78 +117,162 @@ mod folding {
     /// As [`super::checksum_more`], with at least [`LEAST_BYTES`]; the processor must have the instructions.
     #[target_feature(enable = "avx512f,vpclmulqdq")]
     pub(super) unsafe fn wide(crc: u32, memory: *const u8, bytes: usize) -> u32 {
-        // SAFETY: as the caller promises.
-        unsafe { checksum_more::<__m512i>(crc, memory, bytes) }
-    }
-
-    /// With registers of 128 bits.
-    ///
-    /// # Safety
-    /// As [`wide`].
-    #[target_feature(enable = "pclmulqdq")]
-    pub(super) unsafe fn narrow(crc: u32, memory: *const u8, bytes: usize) -> u32 {
-        // SAFETY: as the caller promises.
-        unsafe { checksum_more::<__m128i>(crc, memory, bytes) }
+        // SAFETY: all that is read lies before `bytes`.
+        unsafe {
+            // What came before adds the complement of its checksum to the first bits: all ones, if it was nothing.
+            let before = _mm512_zextsi128_si512(_mm_cvtsi32_si128(!crc as i32));
+            let mut rest = _mm512_xor_si512(before, _mm512_loadu_si512(memory.cast()));
+            let mut at = LINE_BYTES;
+            while bytes - at >= LANES * LONG {
+                rest = wide_block::<LONG>(rest, memory.add(at));
+                at += LANES * LONG;
+            }
+            while bytes - at >= LANES * SHORT {
+                rest = wide_block::<SHORT>(rest, memory.add(at));
+                at += LANES * SHORT;
+            }
+            while bytes - at >= LANES * TINY {
+                rest = wide_block::<TINY>(rest, memory.add(at));
+                at += LANES * TINY;
+            }
+            while bytes - at >= LINE_BYTES {
+                rest = fold_wide::<LINE_BYTES>(rest, _mm512_loadu_si512(memory.add(at).cast()));
+                at += LINE_BYTES;
+            }
+            let mut last = [0u8; 2 * LINE_BYTES];
+            _mm512_storeu_si512(last.as_mut_ptr().cast(), rest);
+            let end = LINE_BYTES + bytes - at;
+            std::ptr::copy_nonoverlapping(memory.add(at), last[LINE_BYTES..].as_mut_ptr(), bytes - at);
+            // What came before is in already: the complement of all ones adds nothing.
+            frame::checksum_more(!0, &last[..end])
+        }
     }
 
     /// Goes on with eight lanes of `LANE` bytes behind what has the remainder `rest`.
     ///
     /// # Safety
-    /// As [`super::checksum_more`], for the eight lanes; the processor must have the instructions.
-    #[inline(always)]
-    unsafe fn block<R: Register, const LANE: usize>(rest: R, memory: *const u8) -> R {
-        // SAFETY: each place lies in a lane. What is asked for ahead need not be there.
-        unsafe {
-            let step = R::factors(R::BYTES);
-            let mut rests = [R::zero(); LANES];
-            rests[0] = rest;
-            for line in (0..LANE).step_by(LINE_BYTES) {
-                for (lane, rest) in rests.iter_mut().enumerate() {
+    /// As [`wide`], for the eight lanes.
+    #[target_feature(enable = "avx512f,vpclmulqdq")]
+    unsafe fn wide_block<const LANE: usize>(rest: __m512i, memory: *const u8) -> __m512i {
+        let mut rests = [_mm512_setzero_si512(); LANES];
+        rests[0] = rest;
+        for line in (0..LANE).step_by(LINE_BYTES) {
+            for (lane, rest) in rests.iter_mut().enumerate() {
+                // SAFETY: each place lies in a lane. What is asked for ahead need not be there.
+                unsafe {
                     let place = memory.add(lane * LANE + line);
                     _mm_prefetch::<_MM_HINT_T0>(place.wrapping_add(AHEAD_BYTES).cast());
-                    for at in (0..LINE_BYTES).step_by(R::BYTES) {
-                        *rest = rest.fold(step, R::load(place.add(at)));
-                    }
+                    *rest = fold_wide::<LINE_BYTES>(*rest, _mm512_loadu_si512(place.cast()));
                 }
             }
-            let lane = R::factors(LANE);
-            let [first, others @ ..] = rests;
-            others.into_iter().fold(first, |sum, next| sum.fold(lane, next))
         }
+        let [first, others @ ..] = rests;
+        others.into_iter().fold(first, |sum, next| fold_wide::<LANE>(sum, next))
     }
 
+    /// Moves a remainder on, and adds what lies there.
+    #[target_feature(enable = "avx512f,vpclmulqdq")]
+    fn fold_wide<const BYTES: usize>(rest: __m512i, more: __m512i) -> __m512i {
+        let (lower, upper) = (Factors::<BYTES>::LOWER, Factors::<BYTES>::UPPER);
+        let factors = _mm512_set_epi64(upper, lower, upper, lower, upper, lower, upper, lower);
+        let lower = _mm512_clmulepi64_epi128::<0x00>(rest, factors);
+        let upper = _mm512_clmulepi64_epi128::<0x11>(rest, factors);
+        _mm512_ternarylogic_epi64::<XOR3>(lower, upper, more)
+    }
+
+    /// With registers of 128 bits, and the instruction that divides.
+    ///
     /// # Safety
-    /// As [`wide`].
-    #[inline(always)]
-    unsafe fn checksum_more<R: Register>(crc: u32, memory: *const u8, bytes: usize) -> u32 {
+    /// As [`super::checksum_more`]; the processor must have the instructions.
+    #[target_feature(enable = "avx,pclmulqdq,sse4.2")]
+    pub(super) unsafe fn narrow(crc: u32, memory: *const u8, bytes: usize) -> u32 {
         // SAFETY: all that is read lies before `bytes`.
         unsafe {
-            let mut rest = R::behind(crc).add(R::load(memory));
-            let mut at = R::BYTES;
+            let (mut rest, mut at) = (u64::from(!crc), 0);
             while bytes - at >= LANES * LONG {
-                rest = block::<R, LONG>(rest, memory.add(at));
+                rest = narrow_block::<LONG>(rest, memory.add(at));
                 at += LANES * LONG;
             }
             while bytes - at >= LANES * SHORT {
-                rest = block::<R, SHORT>(rest, memory.add(at));
+                rest = narrow_block::<SHORT>(rest, memory.add(at));
                 at += LANES * SHORT;
             }
             while bytes - at >= LANES * TINY {
-                rest = block::<R, TINY>(rest, memory.add(at));
+                rest = narrow_block::<TINY>(rest, memory.add(at));
                 at += LANES * TINY;
             }
-            let step = R::factors(R::BYTES);
-            while bytes - at >= R::BYTES {
-                rest = rest.fold(step, R::load(memory.add(at)));
-                at += R::BYTES;
+            while bytes - at >= 8 {
+                rest = _mm_crc32_u64(rest, word(memory.add(at)));
+                at += 8;
             }
-            let mut last = [0u8; 2 * LINE_BYTES];
-            rest.store(last.as_mut_ptr());
-            let end = R::BYTES + bytes - at;
-            std::ptr::copy_nonoverlapping(memory.add(at), last[R::BYTES..].as_mut_ptr(), bytes - at);
-            // What came before is in already: the complement of all ones adds nothing.
-            frame::checksum_more(!0, &last[..end])
+            let mut rest = rest as u32;
+            for at in at..bytes {
+                rest = _mm_crc32_u8(rest, memory.add(at).read());
+            }
+            !rest
         }
+    }
+
+    /// Goes on with eight lanes of `LANE` bytes behind what left `rest`.
+    ///
+    /// # Safety
+    /// As [`narrow`], for the eight lanes.
+    #[inline]
+    #[target_feature(enable = "avx,pclmulqdq,sse4.2")]
+    unsafe fn narrow_block<const LANE: usize>(rest: u64, memory: *const u8) -> u64 {
+        let (mut divided, mut folded) = ([rest, 0, 0, 0], [_mm_setzero_si128(); HALF]);
+        for line in (0..LANE).step_by(LINE_BYTES) {
+            // SAFETY: each place lies in a lane. What is asked for ahead need not be there.
+            unsafe {
+                for lane in 0..LANES {
+                    let ahead = memory.wrapping_add(lane * LANE + line + AHEAD_BYTES);
+                    _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                }
+                for at in (line..line + LINE_BYTES).step_by(16) {
+                    for lane in 0..HALF {
+                        let place = memory.add(lane * LANE + at);
+                        let more = _mm_loadu_si128(place.add(HALF * LANE).cast());
+                        divided[lane] = _mm_crc32_u64(divided[lane], word(place));
+                        folded[lane] = fold_narrow::<16>(folded[lane], more);
+                        divided[lane] = _mm_crc32_u64(divided[lane], word(place.add(8)));
+                    }
+                }
+            }
+        }
+        let [first, others @ ..] = folded;
+        let last = others.into_iter().fold(first, |sum, next| fold_narrow::<LANE>(sum, next));
+        let [first, others @ ..] = divided;
+        let rest = others.into_iter().fold(first, |sum, next| moved(sum, Factors::<LANE>::UPPER) ^ next);
+        let (lower, upper) = (_mm_cvtsi128_si64(last), _mm_cvtsi128_si64(_mm_unpackhi_epi64(last, last)));
+        moved(rest, Factors::<LANE>::BY_HALF) ^ _mm_crc32_u64(_mm_crc32_u64(0, lower as u64), upper as u64)
+    }
+
+    /// Eight bytes, that others may write meanwhile.
+    ///
+    /// # Safety
+    /// They must be there.
+    #[inline(always)]
+    unsafe fn word(memory: *const u8) -> u64 {
+        // SAFETY: as the caller promises; they need not be aligned.
+        unsafe { memory.cast::<u64>().read_unaligned() }
+    }
+
+    /// Moves a remainder of 128 bits on, and adds what lies there.
+    #[inline]
+    #[target_feature(enable = "avx,pclmulqdq")]
+    fn fold_narrow<const BYTES: usize>(rest: __m128i, more: __m128i) -> __m128i {
+        let factors = _mm_set_epi64x(Factors::<BYTES>::UPPER, Factors::<BYTES>::LOWER);
+        let lower = _mm_clmulepi64_si128::<0x00>(rest, factors);
+        let upper = _mm_clmulepi64_si128::<0x11>(rest, factors);
+        _mm_xor_si128(_mm_xor_si128(lower, upper), more)
+    }
+
+    /// Moves a remainder of 32 bits on.
+    #[inline]
+    #[target_feature(enable = "avx,pclmulqdq,sse4.2")]
+    fn moved(rest: u64, factor: i64) -> u64 {
+        let (rest, factor) = (_mm_cvtsi64_si128(rest as i64), _mm_cvtsi64_si128(factor));
+        _mm_crc32_u64(0, _mm_cvtsi128_si64(_mm_clmulepi64_si128::<0x00>(rest, factor)) as u64)
     }
 }
 

@@ -127,7 +127,7 @@ impl Header {
     }
 }
 
-/// The checksum of a payload (CRC-32).
+/// The checksum of a payload (CRC-32C).
 pub fn checksum(payload: &[u8]) -> u32 {
     checksum_more(0, payload)
 }
@@ -139,9 +139,7 @@ pub fn checksum(payload: &[u8]) -> u32 {
 /// assert_eq!(checksum_more(checksum(b"put"), b"get"), checksum(b"putget"));
 /// ```
 pub fn checksum_more(crc: u32, more: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(crc);
-    hasher.update(more);
-    hasher.finalize()
+    crc32c::crc32c_append(crc, more)
 }
 
 /// The bytes of a header, little-endian.
@@ -301,7 +299,7 @@ mod tests {
             0x40, 0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47,
         ];
         assert_eq!(encode(&header), expected);
-        assert_eq!(checksum(b"123456789"), 0xcbf4_3926, "CRC-32 as in IEEE 802.3");
+        assert_eq!(checksum(b"123456789"), 0xe306_9283, "CRC-32C as in RFC 3720");
     }
 
     #[test]
