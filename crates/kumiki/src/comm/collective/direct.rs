@@ -53,6 +53,16 @@ fn around(pieces: &Pieces, parts: &[Range<usize>], (me, member): (usize, usize),
     }
 }
 
+/// The parts of memory that begins at `at`, where these places lie one behind the other.
+fn disjoint<'a>(mut memory: &'a mut [u8], mut at: usize, places: &[Range<usize>]) -> Vec<&'a mut [u8]> {
+    let part = |place: &Range<usize>| {
+        let (part, rest) = std::mem::take(&mut memory).split_at_mut(place.end - at);
+        (at, memory) = (place.end, rest);
+        part
+    };
+    places.iter().map(part).collect()
+}
+
 impl Talk<'_, '_> {
     /// All members.
     pub(super) fn circle(&self) -> Circle {
@@ -189,15 +199,10 @@ impl Talk<'_, '_> {
                 return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
             }
             talk.group.world.scope(|scope| {
-                for (mut part, members, start) in [(before, 0..me, 0), (behind, me + 1..count, own.end)] {
-                    let mut at = start;
-                    for member in members {
-                        let (now, later) = part.split_at_mut(places[member].end - at);
-                        at = places[member].end;
-                        part = later;
-                        if !now.is_empty() {
-                            scope.get(pointer(notes[member], 0), now)?;
-                        }
+                for (memory, members, start) in [(before, 0..me, 0), (behind, me + 1..count, own.end)] {
+                    let parts = disjoint(memory, start, &places[members.clone()]);
+                    for (member, part) in members.zip(parts).filter(|(_, part)| !part.is_empty()) {
+                        scope.get(pointer(notes[member], 0), part)?;
                     }
                 }
                 Ok(())
@@ -521,7 +526,8 @@ impl Talk<'_, '_> {
         self.lent(into, |talk, note| talk.give_near(note, gift))
     }
 
-    /// Parts of each for each, of any lengths. Takes memory for two notes a member for a while.
+    /// Parts of each for each, of any lengths, which each reads from the others: what is read comes to its place without a copy. Takes memory
+    /// for three notes a member for a while.
     pub(super) fn direct_alltoall(
         &mut self,
         web: Web,
@@ -530,45 +536,37 @@ impl Talk<'_, '_> {
         into: &mut [u8],
         places: &[Range<usize>],
     ) -> Result<()> {
-        let count = web.count as usize;
-        let _booked = self.group.world.book(Purpose::Comm, 2 * (count * size_of::<Share>()) as u64)?;
-        let own = web.me as usize;
+        let (count, own) = (web.count as usize, web.me as usize);
+        let _booked = self.group.world.book(Purpose::Comm, 3 * (count * size_of::<Share>()) as u64)?;
         if out[own].len() != places[own].len() {
             return Err(differs("a member sends itself another number of elements than it takes".into()));
         }
-        into[places[own].clone()].copy_from_slice(&data[out[own].clone()]);
-        self.lent(into, |talk, note| talk.put_parts(web, data, out, places, note))
-    }
-
-    fn put_parts(
-        &mut self,
-        web: Web,
-        data: &[u8],
-        out: &[Range<usize>],
-        places: &[Range<usize>],
-        lent: Note,
-    ) -> Result<()> {
-        let shares: Vec<Share> =
-            places.iter().map(|place| [lent[0], lent[1], place.start as u64, place.len() as u64]).collect();
-        let mut told: Vec<Share> = vec![[0; 4]; shares.len()];
-        self.doubling_alltoall(web, bytemuck::cast_slice(&shares), bytemuck::cast_slice_mut(&mut told))?;
-        let count = web.count as usize;
-        let others = (1..count).map(|step| (web.me as usize + step) % count);
-        for other in others.clone() {
-            let [sends, takes] = [out[other].len() as u64, told[other][3]];
-            if sends != takes {
-                return Err(differs(format!("member {other} takes {takes} bytes of the {sends} for it")));
+        self.lent_to_read(Some(data), |talk, [address, key]| {
+            let share = |part: &Range<usize>| [address, key, part.start as u64, part.len() as u64];
+            let shares: Vec<Share> = out.iter().map(share).collect();
+            let mut told: Vec<Share> = vec![[0; 4]; count];
+            talk.doubling_alltoall(web, bytemuck::cast_slice(&shares), bytemuck::cast_slice_mut(&mut told))?;
+            let others = || (1..count).map(|step| (own + step) % count);
+            for other in others() {
+                let (sends, takes) = (told[other][3], places[other].len());
+                if sends != takes as u64 {
+                    return Err(differs(format!("member {other} sends {sends} bytes instead of {takes}")));
+                }
             }
-        }
-        self.group.world.scope(|scope| {
-            for other in others.filter(|other| !out[*other].is_empty()) {
-                let [address, registration, start, _] = told[other];
-                scope.put(pointer([address, registration, 0], start as usize), &data[out[other].clone()])?;
-            }
-            Ok(())
-        })?;
-        // When all have put, all is there.
-        self.doubling_barrier(web)
+            let mut parts = disjoint(into, 0, places);
+            talk.group.world.scope(|scope| {
+                // Each begins with another one.
+                for other in others().filter(|other| !places[*other].is_empty()) {
+                    let [address, key, start, _] = told[other];
+                    scope
+                        .get(pointer([address, key, 0], start as usize), std::mem::take(&mut parts[other]))?;
+                }
+                parts[own].copy_from_slice(&data[out[own].clone()]);
+                Ok(())
+            })?;
+            // When all have read, nobody needs the memory any more.
+            talk.doubling_barrier(web)
+        })
     }
 
     /// Bytes come from a parent and go to children, who read them from this member: as much as is there, while more comes. Who has no
