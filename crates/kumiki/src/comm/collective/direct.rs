@@ -54,7 +54,11 @@ fn around(pieces: &Pieces, parts: &[Range<usize>], (me, member): (usize, usize),
 }
 
 /// The parts of memory that begins at `at`, where these places lie one behind the other.
-fn disjoint<'a>(mut memory: &'a mut [u8], mut at: usize, places: &[Range<usize>]) -> Vec<&'a mut [u8]> {
+pub(super) fn disjoint<'a>(
+    mut memory: &'a mut [u8],
+    mut at: usize,
+    places: &[Range<usize>],
+) -> Vec<&'a mut [u8]> {
     let part = |place: &Range<usize>| {
         let (part, rest) = std::mem::take(&mut memory).split_at_mut(place.end - at);
         (at, memory) = (place.end, rest);

@@ -1,5 +1,7 @@
 //! Rings: each member gives to the one behind it what it got from the one before it.
 
+use super::direct::disjoint;
+use super::lanes::Exchange;
 use super::operation::Reduction;
 use super::traffic::{Bytes, Merge, Pieces};
 use super::tree::chunks;
@@ -94,18 +96,34 @@ impl Web {
 }
 
 impl Talk<'_, '_> {
-    /// A part of each for each, where there is a lane to every member: each goes straight there.
+    /// A part of each for each, where there is a lane to every member: all go straight there, at the same time.
     pub(super) fn ring_alltoall(&mut self, web: Web, data: &[u8], into: &mut [u8]) -> Result<()> {
         let (me, count) = (web.me as usize, web.count as usize);
         let part = data.len() / count;
-        let place = |member: usize| member % count * part..(member % count + 1) * part;
-        into[place(me)].copy_from_slice(&data[place(me)]);
+        let places: Vec<_> = (0..count).map(|member| member * part..(member + 1) * part).collect();
+        let mut parts = disjoint(into, 0, &places);
+        parts[me].copy_from_slice(&data[places[me].clone()]);
+        let mut exchanges = Vec::with_capacity(count);
         for distance in 1..count {
             let Some([to, from]) = web.at_distance(distance as u32) else { continue };
-            let into = &mut into[place(me + count - distance)];
-            self.exchange(Some(to), Some(from), &mut Bytes { out: &data[place(me + distance)], into })?;
+            let out = &data[places[(me + distance) % count].clone()];
+            let traffic = Bytes { out, into: std::mem::take(&mut parts[(me + count - distance) % count]) };
+            exchanges.push((Exchange::new(Some(to), Some(from), &traffic), traffic));
         }
-        Ok(())
+        loop {
+            // All go on; what the first that is not over needs is waited for.
+            let (mut needs, mut at) = (None, 0);
+            while let Some((exchange, traffic)) = exchanges.get_mut(at) {
+                match self.advance(exchange, traffic)? {
+                    Some(more) => (needs, at) = (needs.or(Some(more)), at + 1),
+                    None => drop(exchanges.remove(at)),
+                }
+            }
+            match needs {
+                Some(needs) => self.wait(needs)?,
+                None => return Ok(()),
+            }
+        }
     }
 }
 
