@@ -80,7 +80,7 @@ impl Talk<'_, '_> {
 
 impl Web {
     /// The lanes to the member so many behind this one and from the one so many before it, if there are such.
-    fn at_distance(self, distance: u32) -> Option<[usize; 2]> {
+    pub(super) fn at_distance(self, distance: u32) -> Option<[usize; 2]> {
         let back = self.count - distance;
         match (distance.is_power_of_two(), back.is_power_of_two()) {
             (true, _) => Some([self.up(distance.ilog2()), self.down(distance.ilog2())]),

@@ -8,6 +8,9 @@ use super::{Talk, Web};
 use crate::Result;
 use std::ops::Range;
 
+/// So much goes from the root straight to all, where there are lanes to all: beyond it the root would be busy while others wait.
+const STAR_BYTES: usize = 1024;
+
 /// The place of a member in the tree of a root.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place {
@@ -64,6 +67,9 @@ impl Talk<'_, '_> {
             let children: Vec<_> = place.children().rev().map(|power| web.up(power)).collect();
             return self.passed_on(parent, &children, data);
         }
+        if web.reaches_all() && data.len() <= STAR_BYTES {
+            return self.star_broadcast(web, place.behind, data);
+        }
         let chunk = self.chunk(data.len(), 1);
         for range in chunks(data.len(), chunk) {
             if !place.is_root() {
@@ -74,6 +80,15 @@ impl Talk<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// A few bytes of the root go to a few, straight to each: nobody waits for somebody who waits.
+    fn star_broadcast(&mut self, web: Web, behind: u32, data: &mut [u8]) -> Result<()> {
+        if behind == 0 {
+            let lanes = (1..web.count).filter_map(|distance| web.at_distance(distance));
+            return lanes.map(|[to, _]| to).try_for_each(|to| self.send(to, data));
+        }
+        web.at_distance(behind).map_or(Ok(()), |[_, from]| self.receive(from, data))
     }
 
     /// Elements of all come together on the root; the others keep theirs. If the order matters they come together on the first member,
