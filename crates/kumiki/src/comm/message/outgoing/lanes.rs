@@ -220,7 +220,7 @@ impl Out {
     }
 
     /// Has a message written into a lane on another node at once, if nothing waits before it and there is room. Nothing if it is not so.
-    pub(super) fn post_now(
+    pub(in super::super) fn post_now(
         &mut self,
         world: &World,
         to: Rank,
