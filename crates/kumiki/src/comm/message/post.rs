@@ -425,7 +425,7 @@ impl Post {
     pub(crate) fn has_news(&mut self, world: &World) -> bool {
         let local = world.local();
         let mut lanes = self.incoming.lanes.iter_mut().filter(|lane| lane.stage == Stage::Open);
-        lanes.any(|lane| lane.span(local).is_ok_and(|span| lane.ring.has_more_in(span, lane.head)))
+        lanes.any(|lane| lane.read(local).is_ok_and(|reading| !reading.is_empty()))
             || self.mailbox.is_some_and(|(ring, head)| ring.has_more(local, head))
             || self.done.len() + self.fetches.len() > 0
     }
