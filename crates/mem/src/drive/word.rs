@@ -222,6 +222,7 @@ impl World {
     }
 
     /// The same for many, who are only looked at if anybody of the node waits.
+    #[inline]
     pub fn wake_all(&self, mut ranks: impl Iterator<Item = u32>) -> Result<()> {
         match self.core().anybody_listens() {
             true => ranks.try_for_each(|rank| self.wake(rank)),

@@ -308,7 +308,7 @@ impl Post {
             return Ok(false);
         }
         let local = world.local();
-        let mut reading = ring.read_in(self.incoming.lanes[at].span(local)?, head)?;
+        let mut reading = self.incoming.lanes[at].read(local)?;
         let mut now = head;
         while let Some(record) = reading.record()? {
             let is_message =

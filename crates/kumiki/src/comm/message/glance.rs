@@ -63,8 +63,7 @@ impl Post {
             return Glance::Unclear;
         }
         let lane = &mut self.incoming.lanes[at];
-        let reading = lane.span(world.local()).and_then(|span| lane.ring.read_in(span, lane.head));
-        let Ok(mut reading) = reading else { return Glance::Unclear };
+        let Ok(mut reading) = lane.read(world.local()) else { return Glance::Unclear };
         if reading.is_empty() {
             return Glance::Nothing;
         }

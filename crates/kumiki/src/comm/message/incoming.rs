@@ -9,7 +9,7 @@ use super::by_rank::ByRank;
 use super::outgoing::Out;
 use super::post::Way;
 use super::record::Note;
-use super::ring::{self, Ring};
+use super::ring::{self, Lap, Reading, Ring};
 use super::{MessageWay, CREDIT};
 use crate::{GlobalAddress, Rank, Result, World};
 use kumiki_mem::{Local, Mark, Span};
@@ -54,6 +54,7 @@ pub(super) struct Lane {
     pub(super) source: Rank,
     pub(super) ring: Ring,
     mark: Mark,
+    lap: Lap,
     pub(super) stage: Stage,
     /// Bytes that were read.
     pub(super) head: u64,
@@ -77,6 +78,13 @@ impl Lane {
     #[inline]
     pub(super) fn span<'a>(&mut self, local: Local<'a>) -> Result<Span<'a>> {
         local.span_at(&mut self.mark)
+    }
+
+    /// Begins to read what comes next.
+    #[inline]
+    pub(super) fn read<'a>(&mut self, local: Local<'a>) -> Result<Reading<'a>> {
+        let span = self.span(local)?;
+        self.ring.read_in(span, &mut self.lap, self.head)
     }
 }
 
@@ -322,6 +330,7 @@ impl Incoming {
             source,
             ring,
             mark: ring.mark(),
+            lap: Lap::default(),
             stage: Stage::Offered,
             head: 0,
             looked: 0,

@@ -219,10 +219,14 @@ impl Out {
         note: Note,
         body: &[u8],
     ) -> Result<bool> {
-        if let Some(sent) = self.send_in_lane(world, to, (spares, &mut None), (note, body)) {
+        let local = world.local();
+        let sent = match local.can_touch(to) {
+            true => self.write_in_lane(world, to, (note, body)),
+            false => self.post_now(world, to, (spares, &mut None), (note, body)),
+        };
+        if let Some(sent) = sent {
             return sent;
         }
-        let local = world.local();
         if self.is_busy() {
             return Ok(false);
         }
@@ -248,23 +252,19 @@ impl Out {
         Ok(sent)
     }
 
-    /// The same if there is a lane, and nothing else is to be done. Nothing if it is not so. To another node the `news` of how far its lane here was read
-    /// may go along.
+    /// The same into the lane of a rank of this node [that can be touched](kumiki_mem::Local::can_touch), if there is one, and nothing else is to be
+    /// done. Nothing if it is not so.
     #[inline(always)]
-    pub(super) fn send_in_lane(
+    pub(super) fn write_in_lane(
         &mut self,
         world: &World,
         to: Rank,
-        (spares, news): (&mut Spares, &mut Option<u64>),
         (note, body): (Note, &[u8]),
     ) -> Option<Result<bool>> {
-        let local = world.local();
-        if !local.can_touch(to) {
-            return self.post_now(world, to, (spares, news), (note, body));
-        }
         if self.is_busy() {
             return None;
         }
+        let local = world.local();
         let lane = self.lane.as_mut()?;
         let record = Record { from: world.rank(), hungry: false, note };
         let mut write = || {
@@ -273,7 +273,8 @@ impl Out {
             lane.has_written(&writing);
             let sent = has_room && writing.publish()?;
             if sent {
-                world.wake(to)?;
+                // Most times nobody of the node sleeps.
+                world.memory.wake_all(std::iter::once(to))?;
             }
             Ok(sent)
         };

@@ -425,7 +425,7 @@ impl Post {
     pub(crate) fn has_news(&mut self, world: &World) -> bool {
         let local = world.local();
         let mut lanes = self.incoming.lanes.iter_mut().filter(|lane| lane.stage == Stage::Open);
-        lanes.any(|lane| lane.span(local).is_ok_and(|span| lane.ring.has_more_in(span, lane.head)))
+        lanes.any(|lane| lane.read(local).is_ok_and(|reading| !reading.is_empty()))
             || self.mailbox.is_some_and(|(ring, head)| ring.has_more(local, head))
             || self.done.len() + self.fetches.len() > 0
     }
@@ -444,9 +444,29 @@ impl Post {
         if !self.torn.is_empty() || !self.closed.is_empty() {
             return None;
         }
+        let (bytes, local) = (body.len() as u64, world.local());
+        let sent = match local.can_touch(to) {
+            true => {
+                let out = self.outs.get_mut(&to).filter(|out| bytes <= out.longest_short(true))?;
+                out.write_in_lane(world, to, (note, body))?
+            }
+            false => self.post_in_lane(world, to, note, body)?,
+        };
+        match &sent {
+            Ok(true) => {
+                self.moves += 1;
+                self.count_sent(true, bytes);
+            }
+            Ok(false) => {}
+            Err(error) => self.failed_at_once(world, to, error),
+        }
+        Some(sent)
+    }
+
+    /// The same to a rank of another node. How far its lane here was read goes along.
+    fn post_in_lane(&mut self, world: &World, to: Rank, note: Note, body: &[u8]) -> Option<Result<bool>> {
         let out = self.outs.get_mut(&to)?;
-        let bytes = body.len() as u64;
-        if bytes > out.longest_short(world.local().is_near(to)) {
+        if body.len() as u64 > out.longest_short(world.local().is_near(to)) {
             return None;
         }
         let opposite = self.incoming.opposite(world, to);
@@ -456,17 +476,9 @@ impl Post {
             news = opposite.news();
         }
         let was_news = news.is_some();
-        let sent = out.send_in_lane(world, to, (&mut self.spares, &mut news), (note, body))?;
+        let sent = out.post_now(world, to, (&mut self.spares, &mut news), (note, body))?;
         if let Some(opposite) = opposite.filter(|_| was_news && news.is_none()) {
             opposite.was_told();
-        }
-        match &sent {
-            Ok(true) => {
-                self.moves += 1;
-                self.count_sent(true, bytes);
-            }
-            Ok(false) => {}
-            Err(error) => self.failed_at_once(world, to, error),
         }
         Some(sent)
     }

@@ -1,10 +1,11 @@
 //! A ring of records in the memory of the rank that reads them: the mailbox of a rank, where anybody writes, and lanes, where one does.
 //!
 //! A record counts from the moment on when its first word is not zero: so whoever waits for one looks at the line where it comes, and at no
-//! other. A writer writes all of it but that word, and a zero behind it, where the next one will be; and then the word. Of several records that
-//! one is last which is first. The reader reads records, and then moves the head. Those who write to a mailbox hold its lock meanwhile, and leave
-//! behind how far they have come; a lane has one writer on the node, who knows. A writer that finds no room says so in a word, and the reader
-//! wakes it when it has made room.
+//! other. A writer writes a zero behind it, where the next one will be, then all of it but that word; and then the word. Of several records that
+//! one is last which is first. (The zero may lie in another line: a record of one line is then written in one go, however the reader looks at
+//! that line.) The reader reads records, and then moves the head. Those who write to a mailbox hold its lock meanwhile, and leave behind how far
+//! they have come; a lane has one writer on the node, who knows. A writer that finds no room says so in a word, and the reader wakes it when it
+//! has made room.
 //!
 //! What stands in a ring may have been written by anybody who is in the job: every number is checked before it is used. A SIGKILL of a
 //! writer leaves bytes behind a zero that nobody reads, or records that count and that the tail does not know of, which the next writer passes;
@@ -35,6 +36,9 @@ pub(super) const FRAME_BYTES: u64 = 192;
 const MAGIC: u64 = u64::from_le_bytes(*b"mail\0\0\0\x02");
 /// The zero behind the last record.
 const END_BYTES: u64 = 8;
+/// What processors take from each other at a time.
+const LINE_BYTES: u64 = 64;
+const _: () = assert!(LINE_BYTES < LEAST_RING);
 /// `from` of a ring that anybody writes to.
 const ANYBODY: u64 = u64::MAX;
 /// Where the address of a mailbox stands, if a rank has closed without ever having had one.
@@ -51,6 +55,25 @@ pub(super) const MAILBOX_BYTES: u64 = (16 << 10) - FRAME_BYTES;
 pub(super) struct Ring {
     pub(super) address: GlobalAddress,
     pub(super) bytes: u64,
+}
+
+/// Where a lap of a ring began, for whoever goes round it again and again: a place is found without a division then, which takes as long as
+/// much of what is done for a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lap(u64);
+
+impl Lap {
+    /// The place behind so many bytes of a ring, which is the same each time.
+    #[inline(always)]
+    fn place(&mut self, ring: Ring, count: u64) -> u64 {
+        let place = count.wrapping_sub(self.0);
+        if place < ring.bytes {
+            return place;
+        }
+        let place = count % ring.bytes;
+        self.0 = count - place;
+        place
+    }
 }
 
 /// A rank reads no messages any more.
@@ -213,11 +236,13 @@ impl Ring {
     pub(super) fn write_at<'a>(
         self,
         local: Local<'a>,
-        mark: &mut Mark,
+        (mark, lap): (&mut Mark, &mut Lap),
         (tail, head): (u64, u64),
     ) -> Result<Writing<'a>> {
-        let span = local.span_at(mark)?;
-        Writing::new(self, local, span, (tail, head), None)
+        let (span, place) = (local.span_at(mark)?, lap.place(self, tail));
+        // The reader looks at this line, and has it: it is on its way while the record is made.
+        span.prepare(FRAME_BYTES + place);
+        Writing::new(self, local, (span, place), (tail, head), None)
     }
 
     /// The same for a ring that others write to, too: they wait meanwhile.
@@ -230,13 +255,13 @@ impl Ring {
     fn write_holding<'a>(self, local: Local<'a>, span: Span<'a>, held: Locked<'a>) -> Result<Writing<'a>> {
         let (tail, head) = (span.load(TAIL_AT)?, span.load(HEAD_AT)?);
         // Whoever held it before may have been killed before it could say that these count.
-        let mut uncounted = self.read_in(span, tail)?;
+        let mut uncounted = self.read_in(span, &mut Lap::default(), tail)?;
         while let Some(record) = uncounted.record()? {
             if uncounted.skip(&record).wrapping_sub(tail) > self.bytes {
                 return Err(broken());
             }
         }
-        Writing::new(self, local, span, (uncounted.at, head), Some(held))
+        Writing::new(self, local, (span, uncounted.place), (uncounted.at, head), Some(held))
     }
 
     /// The same for whoever must not wait: nothing if somebody holds the lock for longer.
@@ -249,14 +274,14 @@ impl Ring {
     /// Begins to read behind `head`.
     #[inline]
     pub(super) fn read(self, local: Local<'_>, head: u64) -> Result<Reading<'_>> {
-        self.read_in(self.span(local)?, head)
+        self.read_in(self.span(local)?, &mut Lap::default(), head)
     }
 
     /// The same where a [mark](Self::mark) has led.
     #[inline(always)]
-    pub(super) fn read_in(self, span: Span<'_>, head: u64) -> Result<Reading<'_>> {
+    pub(super) fn read_in<'a>(self, span: Span<'a>, lap: &mut Lap, head: u64) -> Result<Reading<'a>> {
         match head.is_multiple_of(8) {
-            true => Ok(Reading { ring: self, span, at: head, place: head % self.bytes }),
+            true => Ok(Reading { ring: self, span, at: head, place: lap.place(self, head) }),
             false => Err(broken()),
         }
     }
@@ -264,13 +289,7 @@ impl Ring {
     /// Whether something is there behind `head`.
     #[inline]
     pub(super) fn has_more(self, local: Local<'_>, head: u64) -> bool {
-        self.span(local).is_ok_and(|span| self.has_more_in(span, head))
-    }
-
-    /// The same where a [mark](Self::mark) has led.
-    #[inline]
-    pub(super) fn has_more_in(self, span: Span<'_>, head: u64) -> bool {
-        span.load(FRAME_BYTES + head % self.bytes).is_ok_and(|first| first != 0)
+        self.read(local, head).is_ok_and(|reading| !reading.is_empty())
     }
 
     /// Bytes of records that there is room for behind `tail`, if the reader is at `head`.
@@ -361,7 +380,7 @@ impl<'a> Writing<'a> {
     fn new(
         ring: Ring,
         local: Local<'_>,
-        span: Span<'a>,
+        (span, place): (Span<'a>, u64),
         (tail, head): (u64, u64),
         held: Option<Locked<'a>>,
     ) -> Result<Self> {
@@ -372,7 +391,6 @@ impl<'a> Writing<'a> {
         if span.load(CLOSED_AT)? != 0 {
             return Err(closed(local.rank_of(ring.address)));
         }
-        let place = tail % ring.bytes;
         Ok(Writing { ring, span, from: tail, tail, start: place, place, head, first: 0, held })
     }
 
@@ -405,24 +423,25 @@ impl<'a> Writing<'a> {
             self.first = std::mem::take(&mut words[0]);
         }
         let (place, head_bytes) = (self.place, 8 * words.len() as u64);
+        self.place = self.ring.behind(place, bytes);
+        // First, as it may lie in another line: whoever waited for that between two words of this one would lose this one to the reader, who looks
+        // at it.
+        self.span.word(FRAME_BYTES + self.place)?.store(0, Ordering::Relaxed);
         match place + head_bytes + body.len() as u64 <= self.ring.bytes {
             true => {
                 let there = self.span.words(FRAME_BYTES + place, words.len())?;
                 there.iter().zip(&*words).for_each(|(there, word)| there.store(*word, Ordering::Relaxed));
                 self.span.write(FRAME_BYTES + place + head_bytes, body)?;
             }
-            false => self.write_round(words, body)?,
+            false => self.write_round(place, words, body)?,
         }
         self.tail = self.tail.wrapping_add(bytes);
-        self.place = self.ring.behind(place, bytes);
-        self.span.word(FRAME_BYTES + self.place)?.store(0, Ordering::Relaxed);
         Ok(true)
     }
 
     /// Writes a record that goes round the end of the ring.
     #[inline(never)]
-    fn write_round(&self, words: &[u64], body: &[u8]) -> Result<()> {
-        let mut place = self.place;
+    fn write_round(&self, mut place: u64, words: &[u64], body: &[u8]) -> Result<()> {
         for word in words {
             self.span.word(FRAME_BYTES + place)?.store(*word, Ordering::Relaxed);
             place = self.ring.behind(place, 8);
@@ -482,6 +501,8 @@ impl<'a> Writing<'a> {
         if self.held.is_some() {
             self.span.store(TAIL_AT, self.tail)?;
         }
+        // The next zero may go into the next line, which the reader had in the lap before: nobody waits for it then.
+        self.span.prepare(FRAME_BYTES + self.ring.behind(self.place, LINE_BYTES));
         Ok(true)
     }
 }

@@ -1,7 +1,7 @@
 //! Rings: records go round whole, a full one knows it, and what nobody writes there is refused.
 
 use super::record::{Note, Record};
-use super::ring::{Ring, LARGEST_RING, MAILBOX_BYTES};
+use super::ring::{Lap, Ring, LARGEST_RING, MAILBOX_BYTES};
 use crate::GlobalAddress;
 use crate::World;
 
@@ -38,6 +38,43 @@ fn records_of_all_lengths_go_round_a_ring_whole() {
     assert!((150..200).contains(&quick), "{quick} quick looks");
     ring.raze(local);
     assert!(ring.write_locked(local).is_err() && Ring::lane_of(local, 0, ring.address).is_err());
+    world.finalize().unwrap();
+}
+
+#[test]
+fn whoever_keeps_a_lap_comes_to_the_same_places_as_whoever_does_not_even_behind_what_was_taken_back() {
+    let world = World::init().unwrap();
+    let local = world.local();
+    let ring = Ring::lane(local, 0, 504).unwrap();
+    let (mut mark, mut written, mut read) = (ring.mark(), Lap::default(), Lap::default());
+    let (mut tail, mut head) = (0, 0);
+    for round in 0..300u64 {
+        let length = (round * 37 % 120) as usize;
+        // What was not published is as if it had never been: a lap before, perhaps.
+        for is_published in [false, true] {
+            let mut writing = ring.write_at(local, (&mut mark, &mut written), (tail, head)).unwrap();
+            assert!(writing.push(&short(round, length), &vec![round as u8; length]).unwrap());
+            if is_published {
+                tail = writing.tail();
+                assert!(writing.publish().unwrap());
+            }
+        }
+        let span = local.span_at(&mut mark).unwrap();
+        let record = ring.read(local, head).unwrap().record().unwrap();
+        let mut reading = ring.read_in(span, &mut read, head).unwrap();
+        assert_eq!(
+            (reading.record().unwrap(), record),
+            (record, Some(short(round, length))),
+            "round {round}"
+        );
+        let mut body = vec![0; length];
+        reading.body(&short(round, length), &mut body).unwrap();
+        assert_eq!(body, vec![round as u8; length]);
+        head = reading.skip(&short(round, length));
+        assert!(reading.is_empty() && !ring.has_more(local, head));
+        ring.free_up_to(local, head, true).unwrap();
+    }
+    ring.raze(local);
     world.finalize().unwrap();
 }
 

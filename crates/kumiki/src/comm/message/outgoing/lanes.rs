@@ -2,7 +2,7 @@
 
 use super::super::post::KEPT_BYTES;
 use super::super::record::{Note, Record, HEAD_BYTES};
-use super::super::ring::{Ring, Writing};
+use super::super::ring::{Lap, Ring, Writing};
 use super::super::{Results, LANE, LANE_LETTER, LONGEST_FAR, LONGEST_MAILED, NOT_SAID};
 use super::{record, settle, Item, Out, BATCH_BYTES};
 use crate::comm::spares::{Spares, LEAST_SPARE};
@@ -22,6 +22,7 @@ const MOST_SPARES: usize = 8;
 pub(super) struct Lane {
     pub(super) ring: Ring,
     pub(super) mark: Mark,
+    pub(super) lap: Lap,
     /// Bytes that were ever written, and of which is known that the other rank has read them.
     pub(super) tail: u64,
     pub(super) head: u64,
@@ -31,13 +32,13 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(ring: Ring) -> Lane {
-        Lane { ring, mark: ring.mark(), tail: 0, head: 0, has_ended: false }
+        Lane { ring, mark: ring.mark(), lap: Lap::default(), tail: 0, head: 0, has_ended: false }
     }
 
     /// Begins to write into it on this node.
     #[inline]
     pub(super) fn write<'a>(&mut self, local: Local<'a>) -> Result<Writing<'a>> {
-        self.ring.write_at(local, &mut self.mark, (self.tail, self.head))
+        self.ring.write_at(local, (&mut self.mark, &mut self.lap), (self.tail, self.head))
     }
 
     /// The other rank, on another node, says that it has read so far.
@@ -220,7 +221,7 @@ impl Out {
     }
 
     /// Has a message written into a lane on another node at once, if nothing waits before it and there is room. Nothing if it is not so.
-    pub(super) fn post_now(
+    pub(in super::super) fn post_now(
         &mut self,
         world: &World,
         to: Rank,
