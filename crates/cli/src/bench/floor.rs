@@ -1,7 +1,8 @@
 //! The floor: bare code on the same machine. Nothing of Kumiki is on the path that is timed.
 
+use super::comm::WINDOW;
 use super::ours::expect;
-use super::worker::{Draws, Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
+use super::worker::{places, Draws, Measured, Places, Request, Sampler, FIRST_WORD, RANDOM_WORDS};
 use kumiki::World;
 use kumiki_run::system::{avoid_pacing, checksum, SharedWords};
 use std::hint::black_box;
@@ -55,7 +56,9 @@ impl<'a> Floor<'a> {
             ["memcpy", bytes] => ("MB/s", self.memcpy(bytes, request)),
             ["stream", bytes] => ("MB/s", self.stream(bytes, request, false)),
             ["acked", bytes] => ("MB/s", self.stream(bytes, request, true)),
-            ["summed", bytes] => ("MB/s", self.summed(bytes, request)),
+            ["summed", bytes] => ("MB/s", self.summed(bytes, 1, request)),
+            // Of messages, of which several have a place of their own.
+            ["summed", "messages", bytes] => ("MB/s", self.summed(bytes, WINDOW, request)),
             [name @ ("randread" | "randupd")] => ("ns", self.random(name == "randupd", request)),
             [name @ ("update" | "read"), words] => ("ns", self.table(name == "update", words, request)),
             ["sixtyfour"] => ("ns", self.sixty_four(request)),
@@ -310,12 +313,12 @@ impl<'a> Floor<'a> {
     }
 
     /// A stream of messages from rank 0 to rank 1 that promises that no damage goes unseen: each piece is summed up before it is
-    /// sent, and again before it goes to its place.
-    fn summed(&mut self, bytes: &str, request: &Request) -> Measured {
+    /// sent, and again before it goes to its place. So many of them may be under way.
+    fn summed(&mut self, bytes: &str, flying: u64, request: &Request) -> Measured {
         let bytes: usize = bytes.parse().map_err(text)?;
         let Some(mut socket) = self.connect()? else { return Ok(Vec::new()) };
         socket.set_nonblocking(false).map_err(text)?;
-        let mut memory = vec![1u8; bytes];
+        let mut memory = vec![1u8; bytes * places(bytes as u64, flying)];
         if self.world.rank() == 1 {
             let mut piece = vec![0u8; SUM_BYTES + PIECE_BYTES];
             loop {
@@ -323,8 +326,10 @@ impl<'a> Floor<'a> {
                 if count == END {
                     return Ok(Vec::new());
                 }
-                for _ in 0..count {
-                    for place in memory.chunks_mut(PIECE_BYTES) {
+                let places = memory.len() / bytes;
+                for message in 0..count as usize {
+                    let at = message % places * bytes;
+                    for place in memory[at..at + bytes].chunks_mut(PIECE_BYTES) {
                         let whole = &mut piece[..SUM_BYTES + place.len()];
                         socket.read_exact(whole).map_err(text)?;
                         let (sum, data) = whole.split_at(SUM_BYTES);
@@ -340,8 +345,8 @@ impl<'a> Floor<'a> {
         let seconds = self.sampler.sample(&request.metric, request.reps, |n| {
             let started = Instant::now();
             send(&mut socket, n)?;
-            for _ in 0..n {
-                for place in black_box(&memory).chunks(PIECE_BYTES) {
+            for message in black_box(&memory).chunks(bytes).cycle().take(n as usize) {
+                for place in message.chunks(PIECE_BYTES) {
                     socket.write_all(&checksum(place).to_ne_bytes()).map_err(text)?;
                     socket.write_all(place).map_err(text)?;
                 }

@@ -25,6 +25,14 @@ const LINE_BYTES: usize = 128;
 /// The first word of starter memory behind the line.
 pub(super) const FIRST_WORD: u64 = (LINE_BYTES / 8) as u64;
 
+/// The memory that messages come from, and go to, while each has a place of its own.
+const KEEP_BYTES: u64 = 16 << 20;
+
+/// How many of the messages of so many bytes that are under way have a place of their own, for every contender.
+pub(super) fn places(bytes: u64, flying: u64) -> usize {
+    (KEEP_BYTES / bytes.max(1)).clamp(1, flying) as usize
+}
+
 /// Words that are read and changed in random order: 32 MiB, more than the caches near a core hold.
 pub(super) const RANDOM_WORDS: usize = 1 << 22;
 

@@ -17,7 +17,7 @@ mod memory;
 mod ours;
 
 pub(super) use flat::FLAT;
-pub(super) use ours::{text, together, Comm, Done};
+pub(super) use ours::{text, together, Comm, Done, WINDOW};
 
 use crate::commands::Outcome;
 

@@ -1,6 +1,6 @@
 //! What patterns cost.
 
-use super::super::worker::{Draws, Measured, Request, Sampler, FIRST_WORD};
+use super::super::worker::{places, Draws, Measured, Request, Sampler, FIRST_WORD};
 use super::flat::Flat;
 use kumiki::comm::{Group, Messages, Receiver, Sender, Slots, SparseOptions, Sum};
 use kumiki::data::SharedArray;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The word of starter memory with the number of operations that rank 0 wants.
 const COUNT_WORD: usize = FIRST_WORD as usize + 5;
 /// Messages under way at a time: of long ones, and of short ones.
-const WINDOW: u64 = 8;
+pub(in crate::bench) const WINDOW: u64 = 8;
 const FLYING: u64 = 64;
 /// Reads of a list.
 const LIST: u64 = 4096;
@@ -39,8 +39,6 @@ enum Ends<'w> {
 const TAG: u64 = 7;
 /// Longer messages are begun together.
 const SHORT_WORDS: usize = 128;
-/// The memory that messages come from, and go to, where they are in places of their own.
-const KEEP_BYTES: u64 = 16 << 20;
 
 impl Ends<'_> {
     fn send(&self, message: &[u64]) -> Done<()> {
@@ -257,9 +255,9 @@ impl<'a> Comm<'a> {
         let is_first = self.world.rank() == 0;
         let slot_bytes = bytes.min(64 << 10) as usize;
         let ends = self.ends(way, Slots::new(if bytes > 1024 { 8 } else { 128 }, slot_bytes))?;
-        // Each from a place of its own, and to one, as with MPI: while they have no more memory than this.
+        // Each from a place of its own, and to one, as with MPI.
         let bytes = bytes.max(8);
-        let (words, places) = (bytes as usize / 8, (KEEP_BYTES / bytes).clamp(1, flying) as usize);
+        let (words, places) = (bytes as usize / 8, places(bytes, flying));
         let (messages, mut memory) = (vec![1u64; words * places], vec![0u64; words * places]);
         let times = self.together(request, |count| {
             let mut left = count;

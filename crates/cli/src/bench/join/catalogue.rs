@@ -42,7 +42,7 @@ fn messages(list: &mut Vec<Metric>, place: Place) {
     add(format!("join8.{}", place.name()), "ns", "pingpong.8".into(), sockets, 1.2);
     for (bytes, size) in LONG {
         let streams = [
-            ("socket stream, summed", format!("floor.summed.{bytes}")),
+            ("socket stream, summed", format!("floor.summed.messages.{bytes}")),
             ("socket stream", format!("floor.stream.{bytes}")),
         ];
         add(format!("joinbw.{}.{size}", place.name()), "MB/s", format!("bw.{bytes}"), streams, 1.0 / 0.9);

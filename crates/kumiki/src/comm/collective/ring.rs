@@ -46,7 +46,7 @@ impl Talk<'_, '_> {
         Ok(())
     }
 
-    /// The parts of all go round, until all have them.
+    /// The parts of all go round, until all have them; or, where there is a lane to every member, straight to all.
     pub(super) fn ring_allgather(
         &mut self,
         web: Web,
@@ -54,6 +54,11 @@ impl Talk<'_, '_> {
         places: &[Range<usize>],
     ) -> Result<()> {
         let count = web.count;
+        if web.reaches_all() {
+            let mut parts = disjoint(into, 0, places);
+            let own = &*std::mem::take(&mut parts[web.me as usize]);
+            return self.swap_all(web, |_| own, parts);
+        }
         for step in 1..count {
             let part = |back: u32| [places[((web.me + count - back) % count) as usize].clone()];
             let (out, comes) = (part(step - 1), part(step));
@@ -96,18 +101,29 @@ impl Web {
 }
 
 impl Talk<'_, '_> {
-    /// A part of each for each, where there is a lane to every member: all go straight there, at the same time.
+    /// A part of each for each, where there is a lane to every member: all go straight there.
     pub(super) fn ring_alltoall(&mut self, web: Web, data: &[u8], into: &mut [u8]) -> Result<()> {
         let (me, count) = (web.me as usize, web.count as usize);
         let part = data.len() / count;
         let places: Vec<_> = (0..count).map(|member| member * part..(member + 1) * part).collect();
         let mut parts = disjoint(into, 0, &places);
         parts[me].copy_from_slice(&data[places[me].clone()]);
+        self.swap_all(web, |member| &data[places[member].clone()], parts)
+    }
+
+    /// Each gives something to each other one and takes its part from it, all at the same time, where there is a lane to every member.
+    fn swap_all<'a>(
+        &mut self,
+        web: Web,
+        out: impl Fn(usize) -> &'a [u8],
+        mut parts: Vec<&mut [u8]>,
+    ) -> Result<()> {
+        let (me, count) = (web.me as usize, web.count as usize);
         let mut exchanges = Vec::with_capacity(count);
         for distance in 1..count {
             let Some([to, from]) = web.at_distance(distance as u32) else { continue };
-            let out = &data[places[(me + distance) % count].clone()];
-            let traffic = Bytes { out, into: std::mem::take(&mut parts[(me + count - distance) % count]) };
+            let into = std::mem::take(&mut parts[(me + count - distance) % count]);
+            let traffic = Bytes { out: out((me + distance) % count), into };
             exchanges.push((Exchange::new(Some(to), Some(from), &traffic), traffic));
         }
         loop {
