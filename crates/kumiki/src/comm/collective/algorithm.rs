@@ -8,13 +8,13 @@ use super::Group;
 pub enum Algorithm {
     /// The members, all of one node, show each other what they have: one copy in and one out.
     Flat,
-    /// Along a binomial tree.
+    /// Along a binomial tree; a few bytes go from the root straight to a few.
     Tree,
     /// Each step reaches twice as far: recursive doubling, dissemination, Bruck.
     Doubling,
     /// Each step halves what a member cares for, and then doubles it again: Rabenseifner.
     Halving,
-    /// From each member to the next.
+    /// From each member to the next; what need not be combined goes straight to all, if they are few.
     Ring,
     /// Straight between the memories of members: each reads what it needs of the others, or writes what they need.
     Direct,

@@ -53,15 +53,11 @@ fn around(pieces: &Pieces, parts: &[Range<usize>], (me, member): (usize, usize),
     }
 }
 
-/// The parts of memory that begins at `at`, where these places lie one behind the other.
-pub(super) fn disjoint<'a>(
-    mut memory: &'a mut [u8],
-    mut at: usize,
-    places: &[Range<usize>],
-) -> Vec<&'a mut [u8]> {
+/// The parts of memory that these places are, of which each begins where the one before it ends.
+pub(super) fn disjoint<'a>(mut memory: &'a mut [u8], places: &[Range<usize>]) -> Vec<&'a mut [u8]> {
     let part = |place: &Range<usize>| {
-        let (part, rest) = std::mem::take(&mut memory).split_at_mut(place.end - at);
-        (at, memory) = (place.end, rest);
+        let (part, rest) = std::mem::take(&mut memory).split_at_mut(place.len());
+        memory = rest;
         part
     };
     places.iter().map(part).collect()
@@ -203,8 +199,8 @@ impl Talk<'_, '_> {
                 return Err(differs(format!("member {member} has {} bytes", notes[member][2])));
             }
             talk.group.world.scope(|scope| {
-                for (memory, members, start) in [(before, 0..me, 0), (behind, me + 1..count, own.end)] {
-                    let parts = disjoint(memory, start, &places[members.clone()]);
+                for (memory, members) in [(before, 0..me), (behind, me + 1..count)] {
+                    let parts = disjoint(memory, &places[members.clone()]);
                     for (member, part) in members.zip(parts).filter(|(_, part)| !part.is_empty()) {
                         scope.get(pointer(notes[member], 0), part)?;
                     }
@@ -531,7 +527,7 @@ impl Talk<'_, '_> {
     }
 
     /// Parts of each for each, of any lengths, which each reads from the others: what is read comes to its place without a copy. Takes memory
-    /// for three notes a member for a while.
+    /// for three shares a member for a while.
     pub(super) fn direct_alltoall(
         &mut self,
         web: Web,
@@ -557,7 +553,7 @@ impl Talk<'_, '_> {
                     return Err(differs(format!("member {other} sends {sends} bytes instead of {takes}")));
                 }
             }
-            let mut parts = disjoint(into, 0, places);
+            let mut parts = disjoint(into, places);
             talk.group.world.scope(|scope| {
                 // Each begins with another one.
                 for other in others().filter(|other| !places[*other].is_empty()) {

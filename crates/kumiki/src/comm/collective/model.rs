@@ -105,6 +105,7 @@ impl Facts {
             Algorithm::Doubling if collective == "alltoall" => steps * (message + stream(bytes / 2)),
             Algorithm::Tree | Algorithm::Doubling => steps * (message + stream(bytes)),
             Algorithm::Halving => 2 * (steps * message + stream(bytes)),
+            // (Of few members it is as long as one message, when all goes straight to all; of so few none is dropped for that.)
             Algorithm::Ring => {
                 let rounds = if collective == "allreduce" { 2 } else { 1 };
                 rounds * (self.ranks * message + stream(bytes))

@@ -1,10 +1,12 @@
-//! Rings: each member gives to the one behind it what it got from the one before it.
+//! Rings: each member gives to the one behind it what it got from the one before it. Where there are lanes from all to all, what need not be
+//! combined on its way goes straight to all at the same time.
 
 use super::direct::disjoint;
 use super::lanes::Exchange;
 use super::operation::Reduction;
 use super::traffic::{Bytes, Merge, Pieces};
 use super::tree::chunks;
+use super::wide::MOST_WIDE;
 use super::{Talk, Web};
 use crate::Result;
 use std::ops::Range;
@@ -46,7 +48,7 @@ impl Talk<'_, '_> {
         Ok(())
     }
 
-    /// The parts of all go round, until all have them; or, where there is a lane to every member, straight to all.
+    /// The parts of all go round, until all have them; or, where there are few, and a lane to every one, straight to all.
     pub(super) fn ring_allgather(
         &mut self,
         web: Web,
@@ -54,8 +56,9 @@ impl Talk<'_, '_> {
         places: &[Range<usize>],
     ) -> Result<()> {
         let count = web.count;
-        if web.reaches_all() {
-            let mut parts = disjoint(into, 0, places);
+        // More would take lanes for what is long that others need.
+        if web.reaches_all() && web.count as usize <= 1 + MOST_WIDE {
+            let mut parts = disjoint(into, places);
             let own = &*std::mem::take(&mut parts[web.me as usize]);
             return self.swap_all(web, |_| own, parts);
         }
@@ -106,7 +109,7 @@ impl Talk<'_, '_> {
         let (me, count) = (web.me as usize, web.count as usize);
         let part = data.len() / count;
         let places: Vec<_> = (0..count).map(|member| member * part..(member + 1) * part).collect();
-        let mut parts = disjoint(into, 0, &places);
+        let mut parts = disjoint(into, &places);
         parts[me].copy_from_slice(&data[places[me].clone()]);
         self.swap_all(web, |member| &data[places[member].clone()], parts)
     }

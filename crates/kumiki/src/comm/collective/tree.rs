@@ -1,4 +1,5 @@
-//! Trees over lanes: a member has those behind it at distances of powers of two as children, from the root on.
+//! Trees over lanes: a member has those behind it at distances of powers of two as children, from the root on. A few bytes go from
+//! the root straight to a few.
 
 use super::lanes::differs;
 use super::operation::{Aligned, Reduction};

@@ -21,7 +21,7 @@ pub(super) const SHORT_BYTES: usize = 1 << 10;
 /// What is as long as this is not sent through rings between nodes, either.
 pub(super) const FAR_LONG_BYTES: usize = 256 << 10;
 /// How many a member has at most in a group.
-const MOST_WIDE: usize = 4;
+pub(super) const MOST_WIDE: usize = 4;
 /// One is made where there is memory for so many of them.
 const WIDE_SHARE: u64 = 8;
 

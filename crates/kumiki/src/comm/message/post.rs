@@ -463,7 +463,7 @@ impl Post {
         Some(sent)
     }
 
-    /// The same to a rank of another node. How far its lane here was read goes along.
+    /// The same to a rank that cannot be touched. How far its lane here was read goes along.
     fn post_in_lane(&mut self, world: &World, to: Rank, note: Note, body: &[u8]) -> Option<Result<bool>> {
         let out = self.outs.get_mut(&to)?;
         if body.len() as u64 > out.longest_short(world.local().is_near(to)) {
