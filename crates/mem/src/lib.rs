@@ -40,6 +40,7 @@ pub use kumiki_net::codec;
 pub use kumiki_net::contract::{Leeway, LETTER_BYTES, LONG_LETTER_BYTES};
 pub use kumiki_net::environment::parse_duration;
 #[doc(hidden)]
+pub use kumiki_net::os::memory::prefer_huge_pages;
 pub use kumiki_net::os::process::is_forked_child;
 pub use kumiki_net::shm::board::Traffic;
 pub use kumiki_net::shm::control::Activity;
@@ -48,7 +49,7 @@ pub use node::address::{GlobalAddress, GlobalPtr, SLOT_BITS};
 pub use node::atomic::{AtomicOp, AtomicWord};
 pub use node::batch::{serve as serve_batch, Batch, Done, Outcome, WordTask};
 pub use node::ledger::{Entry, Ledger, Purpose};
-pub use node::local::{Change, Local, Locked, Span};
+pub use node::local::{fetch_to_read, fetch_to_write, Change, Local, Locked, Span};
 pub use node::mark::Mark;
 pub use node::pool::{Pool, PoolAddresses, PoolSpan};
 pub use node::shape::{Shape, MOST_DIMENSIONS};

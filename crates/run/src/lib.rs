@@ -52,8 +52,7 @@ pub mod system {
         allowed_cores, become_subreaper, children, signal, signal_group, user,
     };
     pub use kumiki_net::os::random_bytes;
-    pub use kumiki_net::os::socket::avoid_pacing;
-    pub use kumiki_net::wire::frame::checksum;
+    pub use kumiki_net::os::socket::{avoid_pacing, checksum};
 }
 
 /// What it takes to look at running worlds from outside, and to show them on a terminal.

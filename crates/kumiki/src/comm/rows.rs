@@ -2,7 +2,7 @@
 //! across in tiles. Halos and arrays use them.
 
 use crate::Result;
-use kumiki_mem::Span;
+use kumiki_mem::{fetch_to_read, fetch_to_write, Span};
 use std::ops::Range;
 
 /// From here on a row is copied by itself; shorter ones are gathered first.
@@ -11,6 +11,9 @@ pub(crate) const LONG_ROW: usize = 256;
 pub(crate) const STAGE_BYTES: usize = 8 << 10;
 /// The same of rows that lie across: several of them, so that a tile is as long as it is wide.
 const TURNED_STAGE_BYTES: usize = 256 << 10;
+/// Rows that lie farther apart than this are asked for so many rows ahead: the processor does not see by itself where the next ones are.
+const FAR_BYTES: usize = 256;
+const AHEAD: usize = 16;
 /// So many at most, whatever the steps are.
 const MOST_TURNED_BYTES: usize = 1 << 20;
 const TURNED_STEPS: usize = 8;
@@ -209,6 +212,12 @@ impl Run {
     #[inline]
     pub(crate) fn at(self, index: usize) -> usize {
         self.first.wrapping_add_signed(index as isize * self.stride)
+    }
+
+    /// Whether each lies in other lines of the cache, and not beside those of the one before.
+    #[inline]
+    fn is_far(self) -> bool {
+        self.stride.unsigned_abs() >= FAR_BYTES
     }
 
     /// All of them, where they touch.
@@ -461,6 +470,9 @@ fn gather_run<const N: usize>(field: &[u8], run: Run, into: &mut [u8]) {
     let (places, _) = into.as_chunks_mut::<N>();
     for (index, place) in places.iter_mut().enumerate() {
         let from = run.at(index);
+        if run.is_far() {
+            fetch_to_read(field.as_ptr().wrapping_add(run.at(index + AHEAD)));
+        }
         place.copy_from_slice(&field[from..from + N]);
     }
 }
@@ -470,6 +482,9 @@ fn scatter_run<const N: usize>(from: &[u8], run: Run, field: &mut [u8]) {
     let (places, _) = from.as_chunks::<N>();
     for (index, place) in places.iter().enumerate() {
         let to = run.at(index);
+        if run.is_far() {
+            fetch_to_write(field.as_ptr().wrapping_add(run.at(index + AHEAD)));
+        }
         field[to..to + N].copy_from_slice(place);
     }
 }

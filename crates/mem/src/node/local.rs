@@ -253,7 +253,7 @@ fn thread_number() -> u32 {
 
 /// Lets the processor fetch a cache line, to be written. Nothing is read: any address will do.
 #[inline]
-pub(crate) fn fetch_to_write(address: *const u8) {
+pub fn fetch_to_write(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch touches no memory that the program can see, and does not fault.
     unsafe {
@@ -270,7 +270,7 @@ pub(crate) fn fetch_to_write(address: *const u8) {
 
 /// The same, to be read before long: it need not come nearer than the second cache.
 #[inline]
-pub(crate) fn fetch_to_read(address: *const u8) {
+pub fn fetch_to_read(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: as above.
     unsafe {

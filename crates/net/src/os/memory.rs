@@ -196,6 +196,19 @@ impl Mapping {
     }
 }
 
+/// Asks for huge pages for long memory of this process that nobody has touched yet: for those that lie in it as a whole. Where the system gives them to all, or
+/// to nobody, nothing changes.
+pub fn prefer_huge_pages<T>(memory: &mut [std::mem::MaybeUninit<T>]) {
+    let bytes = size_of_val(memory) as u64;
+    if bytes < LARGE_BYTES {
+        return;
+    }
+    let start = memory.as_mut_ptr() as u64;
+    let (first, end) = (start.next_multiple_of(HUGE_BYTES), (start + bytes) / HUGE_BYTES * HUGE_BYTES);
+    // SAFETY: the range lies in the memory. The advice changes the size of pages that come, not contents; a failure leaves them as they are.
+    unsafe { libc::madvise(first as *mut libc::c_void, (end - first) as usize, libc::MADV_HUGEPAGE) };
+}
+
 /// Maps a file at a multiple of the size of a huge page, so that those of the file can be mapped as such.
 fn map_aligned(fd: BorrowedFd<'_>, bytes: usize) -> Result<*mut libc::c_void> {
     let mapped = |start: *mut libc::c_void| match start {

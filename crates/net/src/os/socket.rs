@@ -212,8 +212,13 @@ pub fn send_both(fd: BorrowedFd<'_>, first: &[u8], then: &[u8]) -> Result<usize>
 
 /// The [checksum](crate::wire::frame::checksum) of many bytes, as fast as the processor can.
 pub fn checksum(bytes: &[u8]) -> u32 {
-    // SAFETY: as above.
-    unsafe { Lent::new(bytes.as_ptr(), bytes.len()) }.checksum()
+    checksum_more(0, bytes)
+}
+
+/// The checksum of what gave `crc` so far followed by many bytes, likewise.
+pub fn checksum_more(crc: u32, bytes: &[u8]) -> u32 {
+    // SAFETY: the bytes are there, and nobody writes them.
+    unsafe { sum::checksum_more(crc, bytes.as_ptr(), bytes.len()) }
 }
 
 /// Sends bytes and, behind them, memory as it is at that moment; as [`send`] otherwise.

@@ -1,7 +1,8 @@
 //! The memory that all connections of a rank share: one place to receive into, and frames that are being sent.
 
 use crate::contract::{Accounts, Filled, Sink, Source, PIECE_BYTES};
-use crate::wire::{frame, FRAME_HEADER_BYTES};
+use crate::os::socket;
+use crate::wire::FRAME_HEADER_BYTES;
 use std::sync::Arc;
 
 /// Where the payload starts in the buffer of a large frame. The header ends there; buffers of the allocator start at a
@@ -116,7 +117,7 @@ pub(super) fn fill(
     let mut at = offset;
     for block in place.chunks_mut(BLOCK_BYTES) {
         match sink.fill(source, at, block) {
-            Filled::Whole => crc = frame::checksum_more(crc, block),
+            Filled::Whole => crc = socket::checksum_more(crc, block),
             unfilled => return Err(unfilled),
         }
         at += block.len() as u64;

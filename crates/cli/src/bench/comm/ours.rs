@@ -332,6 +332,7 @@ impl<'a> Comm<'a> {
         for number in (0..most).take_while(|_| group.decisions().len() == decided) {
             call(number, &mut from, &mut into).map_err(text)?;
         }
+        into.fill(0.0);
         let times = self.together(request, |count| {
             (0..count).try_for_each(|number| call(number, &mut from, &mut into)).map_err(text)
         })?;
@@ -341,7 +342,11 @@ impl<'a> Comm<'a> {
             "allgather" | "alltoall" => Some(1.0),
             _ => None,
         };
-        match expected.is_none_or(|expected| into.iter().all(|value| *value == expected)) {
+        let is_right = expected.is_none_or(|expected| into.iter().all(|value| *value == expected));
+        let mut wrong = [u64::from(!is_right)];
+        // The answer of the first counts.
+        group.allreduce(&mut wrong, Sum).map_err(text)?;
+        match wrong[0] == 0 {
             true => Ok(times.into_iter().map(|nanoseconds| nanoseconds / 1e3).collect()),
             false => Err(format!("a value of {name} is wrong")),
         }

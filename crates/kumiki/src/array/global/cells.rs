@@ -38,6 +38,8 @@ impl<T: Pod> Cells<T> {
             left: 0,
             what: "the system has no memory for an array",
         })?;
+        // A loop that goes through them in large steps finds the pages sooner, if these are few.
+        kumiki_mem::prefer_huge_pages(all.spare_capacity_mut());
         all.resize(lead + len, T::zeroed());
         Ok(Cells { all, lead })
     }

@@ -46,12 +46,11 @@ impl<'w> Group<'w> {
         let bytes = size_of_val(data);
         // Between nodes all would read from the one that the root is on.
         let candidates: &[Algorithm] = match (bytes >= LONG_BYTES, self.nodes == 1) {
-            // Where each has a core, too, all read what is in a room sooner than what is in the memory of one; others take twice as long, but not
-            // in the first calls of each root, whose room is new to everybody.
+            // Where each has a core, too, all read what is in a room sooner than what is in the memory of one.
             (true, true)
                 if goes_in_rooms((self.count.into(), self.looks), self.layout.half, bytes as u64) =>
             {
-                &[Flat, Direct]
+                &[Flat, Direct, Ring, Tree]
             }
             (true, true) => &[Direct, Flat, Ring, Tree],
             (true, false) => &[Levels, Tree, Ring, Direct],

@@ -77,12 +77,7 @@ impl Facts {
             true => moved(bytes) + 3 * message,
             false => moved(bytes) + bytes.div_ceil(self.piece_of(bytes)).saturating_sub(1) * piece_ns,
         };
-        let in_rooms = matches!(collective, "broadcast" | "allgather" | "allreduce")
-            && self.nodes == 1
-            && (self.pipes || collective != "allreduce")
-            // Of the calls that are decided about together the shortest have half as many bytes.
-            && goes_in_rooms((self.ranks, self.pipes), self.half, bytes / 2)
-            && (collective != "allgather" || bytes / 2 > self.half * self.ranks);
+        let in_rooms = self.in_rooms(collective, bytes);
         // Where each has a core nobody has to wait for one to meet the others, and all copy at the same time.
         let (meeting, shares) = if self.pipes { (1_500, 1) } else { (15_000, self.ranks) };
         let parts = if collective == "allgather" { self.ranks.max(1) } else { 1 };
@@ -130,11 +125,25 @@ impl Facts {
         }
     }
 
+    /// Whether what all show goes through rooms. Of the calls that are decided about together the shortest have half as many bytes.
+    fn in_rooms(self, collective: &str, bytes: u64) -> bool {
+        matches!(collective, "broadcast" | "allgather" | "allreduce")
+            && self.nodes == 1
+            && (self.pipes || collective != "allreduce")
+            && goes_in_rooms((self.ranks, self.pipes), self.half, bytes / 2)
+            && (collective != "allgather" || bytes / 2 > self.half * self.ranks)
+    }
+
     /// Those that can be the fastest.
     pub(super) fn promising(self, collective: &str, candidates: &[Algorithm], bytes: u64) -> Vec<Algorithm> {
         let estimates = candidates.iter().map(|algorithm| self.estimate(collective, *algorithm, bytes));
         let best = estimates.min().unwrap_or(0);
-        let hope = |algorithm: &Algorithm| self.estimate(collective, *algorithm, bytes) <= HOPELESS * best;
+        // Trees and rings take twice as long as rooms where each has a core, but not in the first calls of each root, whose room is new to all.
+        let is_misleading = collective == "broadcast" && self.pipes && self.in_rooms(collective, bytes);
+        let hope = |algorithm: &Algorithm| {
+            self.estimate(collective, *algorithm, bytes) <= HOPELESS * best
+                && !(is_misleading && matches!(algorithm, Algorithm::Ring | Algorithm::Tree))
+        };
         // The first is what is usually best: a few measurements do not tell the contrary.
         let is_usual = |algorithm: &Algorithm| candidates.first() == Some(algorithm);
         candidates.iter().copied().filter(|algorithm| is_usual(algorithm) || hope(algorithm)).collect()

@@ -56,8 +56,8 @@ impl Talk<'_, '_> {
         places: &[Range<usize>],
     ) -> Result<()> {
         let count = web.count;
-        // More would take lanes for what is long that others need.
-        if web.reaches_all() && web.count as usize <= 1 + MOST_WIDE {
+        // More would take all the lanes for what is long, and leave none to other calls.
+        if web.reaches_all() && web.count as usize <= MOST_WIDE {
             let mut parts = disjoint(into, places);
             let own = &*std::mem::take(&mut parts[web.me as usize]);
             return self.swap_all(web, |_| own, parts);

@@ -188,7 +188,8 @@ impl Link {
             let at = self.incoming.payload_bytes - left as u32;
             let from = self.peer.unwrap_or_default();
             sink.part(from, &self.incoming, at, &bytes[..taken]);
-            let landed = self.wire.payload(&bytes[..taken]).map_err(|error| self.broken(&error))?;
+            let sum = |crc| socket::checksum_more(crc, &bytes[..taken]);
+            let landed = self.wire.payload_summed(taken, sum).map_err(|error| self.broken(&error))?;
             self.land(landed, sink, out);
             return Ok(taken);
         }
