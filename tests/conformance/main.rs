@@ -132,6 +132,7 @@ const TOPICS: &[Topic] = &[
     topic("slow_receiver", &[NODES], channels::slow_receiver),
     topic("random_messages", &[NODES], channels::random),
     topic("messages", &[NODES, PRIVATE], messages::round),
+    topic("messages_of_all_who_send_first", &[NODES, PRIVATE], messages::sent_first),
     topic("messages_of_scopes", &[NODES, PRIVATE], messages::scoped),
     topic("message_programs", &[NODES], messages::random),
     topic("messages_and_a_slow_receiver", &[NODES], messages::slow_receiver),

@@ -44,6 +44,35 @@ pub(crate) fn round(stage: &Stage) {
     stage.sync();
 }
 
+/// Every rank sends to the next one, and waits until that is done, before it receives; and some receive first what was sent last. Nothing is left of it.
+pub(crate) fn sent_first(stage: &Stage) {
+    let (me, ranks) = (stage.me(), stage.ranks());
+    let (next, last) = ((me + 1) % ranks, (me + ranks - 1) % ranks);
+    let messages = stage.world.messages();
+    for (number, length) in [129, 1000, 20_000, 60_000].into_iter().enumerate() {
+        let of = |rank: u32, turn: u64| message(rank, 10 * number as u64 + turn, length);
+        for turn in 0..3 {
+            messages.send(next, turn % 2, &of(me, turn)).expect("send");
+        }
+        for turn in [1, 0, 2] {
+            let came = messages.receive::<u64>(last, turn % 2).expect("receive");
+            assert_eq!(came.elements, of(last, turn), "{length} words, turn {turn}");
+        }
+        // Whoever waits for the second message lets the first be sent.
+        let order = |rank: u32| if rank.is_multiple_of(2) { [3, 4] } else { [4, 3] };
+        for turn in order(me) {
+            messages.send(next, turn, &of(me, turn)).expect("send");
+        }
+        for turn in [4, 3] {
+            let came = messages.receive::<u64>(last, turn).expect("receive");
+            assert_eq!(came.elements, of(last, turn), "{length} words, turn {turn}");
+        }
+    }
+    stage.sync();
+    assert_eq!(messages.try_probe(None, None).expect("try_probe"), None);
+    stage.sync();
+}
+
 /// Several under way, received out of order; a receive that is cancelled; another context.
 fn several(stage: &Stage, messages: Messages<'_>, next: u32, last: u32) {
     let me = stage.me();

@@ -127,6 +127,8 @@ pub(super) fn end_all(join: &kumiki::join::Join, until: Instant) {
     };
     for asked in asked {
         while matches!(asked, Asked::Sending(_)) && !asked.is_done() && Instant::now() < until {
+            // Who waits for this process may do the same.
+            messages::fetch_early(join.world());
             std::thread::sleep(NAP);
         }
         match asked {

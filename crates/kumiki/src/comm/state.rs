@@ -218,8 +218,8 @@ pub(crate) struct State {
     inner: Mutex<Inner>,
     /// Whether there ever were messages.
     has_messages: AtomicBool,
-    /// Whether a rank is to be asked again for messages that it could not take, as far as is known.
-    asks_again: AtomicBool,
+    /// Whether somebody who waits for a message may have to look again soon, though nobody wakes it, as far as is known.
+    may_nap: AtomicBool,
 }
 
 impl State {
@@ -238,7 +238,7 @@ impl State {
         if inner.post.is_in_use() && !self.has_messages.load(Ordering::Relaxed) {
             self.has_messages.store(true, Ordering::Relaxed);
         }
-        self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);
+        self.may_nap.store(inner.post.may_nap(), Ordering::Relaxed);
         worked
     }
 
@@ -276,7 +276,7 @@ impl State {
             }
         }
         inner.advance(world);
-        self.asks_again.store(inner.post.asks_again, Ordering::Relaxed);
+        self.may_nap.store(inner.post.may_nap(), Ordering::Relaxed);
         match look(&mut inner.post) {
             Some(found) => Poll::Ready(found),
             None if inner.has_fetches() => Poll::Errand,
@@ -284,9 +284,9 @@ impl State {
         }
     }
 
-    /// Whether a rank is to be asked again soon for messages that it could not take.
-    pub(super) fn asks_again(&self) -> bool {
-        self.asks_again.load(Ordering::Relaxed)
+    /// Whether somebody who waits for a message may have to look again soon, though nobody wakes it.
+    pub(super) fn may_nap(&self) -> bool {
+        self.may_nap.load(Ordering::Relaxed)
     }
 
     /// Does something with what this process knows of ends that have not met.

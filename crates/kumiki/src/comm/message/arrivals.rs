@@ -217,11 +217,14 @@ impl Post {
             self.refuse(source, &Error::Refused(wrong));
             return true;
         }
-        self.kept_bytes += body.kept_bytes();
+        let counted = body.kept_bytes();
+        self.kept_bytes += counted;
         if let Some(lane) = self.incoming.lane_at(way, source) {
-            lane.kept_bytes += body.kept_bytes();
+            lane.kept_bytes += counted;
         }
-        self.matching.keep(envelope, Kept { body, way, _booked: booked });
+        self.early.is_kept(&body);
+        let kept = Kept { body, way, counted, _booked: booked, early_bytes: 0, early_booked: None };
+        self.matching.keep(envelope, kept);
         true
     }
 
@@ -516,6 +519,7 @@ impl Post {
         self.outs.values_mut().for_each(|out| out.close());
         let kept: Vec<_> = self.matching.drain().collect();
         self.kept_bytes = 0;
+        self.early.forget_kept();
         self.incoming.lanes.iter_mut().for_each(|lane| lane.kept_bytes = 0);
         for (envelope, kept) in kept {
             if kept.way == Way::Mailbox {

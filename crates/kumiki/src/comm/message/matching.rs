@@ -102,6 +102,15 @@ impl<R, M> Matching<R, M> {
         self.unexpected.iter().map(|(envelope, _)| *envelope).find(|envelope| selector.fits(envelope))
     }
 
+    /// The first message that is kept and of which this is said.
+    pub(crate) fn find_kept(
+        &mut self,
+        mut is_it: impl FnMut(&Envelope, &M) -> bool,
+    ) -> Option<(Envelope, &mut M)> {
+        let found = self.unexpected.iter_mut().find(|(envelope, message)| is_it(envelope, message));
+        found.map(|(envelope, message)| (*envelope, message))
+    }
+
     /// Takes back a receive that is posted.
     pub(crate) fn withdraw(&mut self, is_it: impl Fn(&R) -> bool) -> Option<R> {
         let at = self.posted.iter().position(|(_, receive)| is_it(receive))?;

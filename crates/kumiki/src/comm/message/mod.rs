@@ -21,6 +21,7 @@
 //! | `outgoing.rs` | what a rank has to send to one other |
 //! | `incoming.rs` | who sends to a rank, and who gets a lane |
 //! | `post.rs`, `arrivals.rs`, `receipts.rs` | all messages of a process |
+//! | `early.rs` | what is fetched before anybody asks for it, because somebody may wait for that |
 //! | `glance.rs` | the short way of a message to whoever waits for it |
 //! | `requests.rs`, `results.rs` | asking for messages, waiting for them, and what has come of that |
 //! | `messages.rs`, `handles.rs` | messages as programs have them |
@@ -33,6 +34,7 @@ mod arrivals;
 mod between_tests;
 mod by_rank;
 mod bytes;
+mod early;
 mod glance;
 #[cfg(test)]
 mod glance_tests;

@@ -4,6 +4,7 @@
 
 use super::by_rank::ByRank;
 use super::bytes::Bytes;
+use super::early::Early;
 use super::incoming::{Incoming, Stage};
 use super::matching::{Envelope, Matching};
 use super::outgoing::{Item, Other, Out};
@@ -48,12 +49,19 @@ impl Wanted {
 pub(super) struct Kept {
     pub(super) body: Body,
     pub(super) way: Way,
+    /// What counts for it since it has come, and what was booked for that.
+    pub(super) counted: u64,
     pub(super) _booked: Booking,
+    /// The same of what is [fetched early](super::early).
+    pub(super) early_bytes: u64,
+    pub(super) early_booked: Option<Booking>,
 }
 
 pub(super) enum Body {
     Here(Bytes),
     Lent(Place, u64),
+    /// It is being [fetched early](super::early), by this request.
+    Coming(u64),
 }
 
 impl Body {
@@ -61,7 +69,7 @@ impl Body {
     pub(super) fn kept_bytes(&self) -> u64 {
         match self {
             Body::Here(bytes) => KEPT_BYTES + bytes.as_slice().len() as u64,
-            Body::Lent(..) => KEPT_BYTES,
+            Body::Lent(..) | Body::Coming(_) => KEPT_BYTES,
         }
     }
 }
@@ -205,6 +213,8 @@ pub(crate) struct Post {
     pub(super) lent: BTreeMap<u64, Lending>,
     /// Bytes of all messages that are kept.
     pub(super) kept_bytes: u64,
+    /// Messages that are fetched before anybody asks for them.
+    pub(super) early: Early,
     /// For the tables.
     pub(super) booked: Vec<Booking>,
     /// Why what has come cannot be kept: until there is memory…

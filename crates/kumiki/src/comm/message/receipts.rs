@@ -108,8 +108,9 @@ impl Post {
 
     /// A message was fetched, or could not be.
     pub(crate) fn fetched(&mut self, fetch: Fetch, fetched: Result<Option<Vec<u8>>>) {
+        self.under_way.retain(|under_way| *under_way != fetch.request);
+        let Some((fetch, fetched)) = self.fetched_early(fetch, fetched) else { return };
         let Fetch { request, envelope, number, .. } = fetch;
-        self.under_way.retain(|under_way| *under_way != request);
         self.say(envelope.source, Note::Fetched { number });
         let outcome = fetched.map(|bytes| match bytes {
             Some(bytes) => Some(Delivery::Here { envelope, bytes: Bytes::Many(bytes) }),
@@ -152,12 +153,16 @@ impl Post {
     }
 
     pub(super) fn hand_over(&mut self, wanted: Wanted, envelope: Envelope, body: Body) {
+        if let Body::Coming(early) = body {
+            return self.early.is_wanted_by(early, wanted);
+        }
         let (request, fetches) = (wanted.request(), wanted.fetches());
         let mut room = self.take_room(request);
         if self.forgotten.remove(&request) {
             match body {
                 Body::Lent(_, number) => self.say(envelope.source, Note::Fetched { number }),
                 Body::Here(bytes) => self.reuse(bytes),
+                Body::Coming(_) => {}
             }
             self.was_thrown_away(&envelope);
             return;
@@ -183,6 +188,7 @@ impl Post {
                 None => Delivery::Here { envelope, bytes },
             },
             Body::Lent(place, number) if fetches => Delivery::Lent { envelope, place, number },
+            Body::Coming(_) => return,
             Body::Lent(place, number) => {
                 return self.fetches.push_back(Fetch { request, envelope, place, number, room });
             }
@@ -203,12 +209,13 @@ impl Post {
 
     /// A message is kept no more.
     fn release(&mut self, source: Rank, kept: &Kept) {
-        self.kept_bytes -= kept.body.kept_bytes();
+        self.kept_bytes -= kept.counted + kept.early_bytes;
+        self.early.is_taken(&kept.body);
         if kept.way == Way::Mailbox {
             self.incoming.keeps_no_more(source);
         }
         if let Some(lane) = self.incoming.lane_at(kept.way, source) {
-            lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.body.kept_bytes());
+            lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.counted);
         }
         self.give_back(source, kept.way, false);
     }

@@ -72,21 +72,28 @@ fn no_glance<T>(_: &mut Post) -> Glance<T> {
 }
 
 /// How long whoever waits sleeps before it looks again, if nobody wakes it: not for long while a rank that could not take something is
-/// to be asked again.
+/// to be asked again, or something may have to be [fetched early](super::early).
 #[derive(Clone, Copy)]
 struct Nap {
     is_short: bool,
+    doing: Activity,
+    peer: Option<Rank>,
 }
 
 impl Nap {
     const SHORT: Duration = Duration::from_millis(1);
 
-    fn now(world: &World) -> Nap {
-        Nap { is_short: world.comm().asks_again() }
+    /// That of a wait for a rank, or for any.
+    fn now(world: &World, doing: Activity, peer: Option<Rank>) -> Nap {
+        let comm = world.comm();
+        let is_short =
+            comm.may_nap() && comm.with_post(|post| post.asks_again || post.has_early(doing, peer));
+        Nap { is_short, doing, peer }
     }
 
-    /// A wait for a rank, or for any: then for somebody who is there.
-    fn wait(self, doing: Activity, peer: Option<Rank>, somebody: Rank) -> Wait {
+    /// The wait: for any rank it is for somebody who is there.
+    fn wait(self, somebody: Rank) -> Wait {
+        let Nap { doing, peer, .. } = self;
         let wait = match self.is_short {
             true => Wait::at_most(Nap::SHORT),
             false => Wait::FOREVER,
@@ -102,9 +109,17 @@ impl Nap {
     /// A look that finds nothing, but ends, if the nap should have been a short one.
     fn look<T>(self, post: &mut Post, look: impl FnOnce(&mut Post) -> Option<T>) -> Option<Option<T>> {
         match look(post) {
-            None => (!self.is_short && post.asks_again).then_some(None),
+            None => {
+                let is_short = self.is_short || post.asks_again || post.has_early(self.doing, self.peer);
+                (is_short && !self.is_short).then_some(None)
+            }
             found => Some(found),
         }
+    }
+
+    /// A short one is over, and nothing has come.
+    fn is_over(self, world: &World) {
+        world.fetch_early(self.doing, self.peer);
     }
 }
 
@@ -377,7 +392,7 @@ impl World {
                 });
             };
             self.ask_before_sleep([whom]);
-            let nap = Nap::now(self);
+            let nap = Nap::now(self, doing, peer);
             let found = |post: &mut Post| match nap.look(post, &look) {
                 // Whoever waits for somebody who goes is not woken otherwise.
                 None => {
@@ -404,10 +419,10 @@ impl World {
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            match self.memory.look_for_quick_or_whole(turn, nap.wait(doing, peer, whom)) {
+            match self.memory.look_for_quick_or_whole(turn, nap.wait(whom)) {
                 Ok(Some(found)) => return found,
                 Ok(None) => drop(self.go_on_with_all()),
-                Err(Error::Timeout { .. }) if nap.is_short => {}
+                Err(Error::Timeout { .. }) if nap.is_short => nap.is_over(self),
                 Err(error) => {
                     let ended = self
                         .comm()
@@ -453,6 +468,17 @@ impl World {
         }
     }
 
+    /// Fetches what others have lent and may wait for, while this rank waits for a peer, or for anybody: what nobody has asked for yet, too.
+    pub(crate) fn fetch_early(&self, doing: Activity, peer: Option<Rank>) {
+        let has_begun = self.comm().with_post(|post| {
+            post.begin_early(self, doing, peer);
+            post.has_fetches()
+        });
+        if has_begun {
+            self.go_on_with_all();
+        }
+    }
+
     /// Whether a request is done.
     pub(super) fn test_message(&self, request: u64, peer: Option<Rank>) -> bool {
         self.go_on_with_all();
@@ -476,7 +502,7 @@ impl World {
         for (peer, request) in all {
             while self.comm().with_post(|post| post.keeps_back(peer, request)) {
                 self.ask_before_sleep([peer]);
-                let nap = Nap::now(self);
+                let nap = Nap::now(self, Activity::Send, Some(peer));
                 let gone = |post: &mut Post| match post.keeps_back(peer, request) {
                     // Credit for it may be behind what cannot be read. What is said about messages needs none.
                     true => {
@@ -490,9 +516,9 @@ impl World {
                     Poll::Errand => Some(Ok(())),
                     Poll::Pending => None,
                 };
-                match self.memory.look_for(turn, nap.wait(Activity::Send, Some(peer), peer)) {
+                match self.memory.look_for(turn, nap.wait(peer)) {
                     Ok(()) => drop(self.go_on_with_all()),
-                    Err(Error::Timeout { .. }) if nap.is_short => {}
+                    Err(Error::Timeout { .. }) if nap.is_short => nap.is_over(self),
                     Err(error) => return self.note(Err(error)),
                 }
             }
@@ -514,7 +540,7 @@ impl World {
                 let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
                 requests.iter().position(ended)
             };
-            let nap = Nap::now(self);
+            let nap = Nap::now(self, Activity::Receive, peer);
             let told = |post: &mut Post| {
                 let found = look(post);
                 if found.is_none() {
@@ -527,10 +553,10 @@ impl World {
                 Poll::Errand => Some(Ok(None)),
                 Poll::Pending => None,
             };
-            match self.memory.look_for(turn, nap.wait(Activity::Receive, peer, whom)) {
+            match self.memory.look_for(turn, nap.wait(whom)) {
                 Ok(Some(at)) => return Ok(at),
                 Ok(None) => drop(self.go_on_with_all()),
-                Err(Error::Timeout { .. }) if nap.is_short => {}
+                Err(Error::Timeout { .. }) if nap.is_short => nap.is_over(self),
                 Err(error) if self.local().check_alive(whom).is_ok() => return self.note(Err(error)),
                 Err(_) => {}
             }
