@@ -63,6 +63,11 @@ pub(crate) fn sent_first(stage: &Stage) {
         for turn in order(me) {
             messages.send(next, turn, &of(me, turn)).expect("send");
         }
+        // More short ones than anybody has credit for, and than a lane holds.
+        (0..200).for_each(|turn| messages.send(next, 5, &message(me, turn, 100)).expect("send"));
+        for turn in 0..200 {
+            assert_eq!(messages.receive::<u64>(last, 5).expect("receive").elements, message(last, turn, 100));
+        }
         for turn in [4, 3] {
             let came = messages.receive::<u64>(last, turn).expect("receive");
             assert_eq!(came.elements, of(last, turn), "{length} words, turn {turn}");

@@ -184,8 +184,7 @@ impl Post {
         // Whoever waits for a message of this source may wait for one behind this.
         let reads_on = is_awaited && !self.keeps_much() || self.reads_all;
         let lane = self.incoming.lane_at(way, source);
-        let most = |ring: Ring| ring.bytes.min(MOST_KEPT);
-        let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= most(lane.ring)) && !reads_on;
+        let is_full = lane.as_ref().is_some_and(|lane| lane.kept_bytes >= most_kept(lane.ring)) && !reads_on;
         if is_full && is_awaited {
             self.starved.insert(source);
         }
@@ -568,6 +567,11 @@ impl Post {
     pub(super) fn busy_with(&self) -> Option<Rank> {
         self.outs.iter().find(|(_, out)| out.is_missed()).map(|(rank, _)| *rank)
     }
+}
+
+/// So much of what came through a lane is kept, unless somebody waits for more.
+pub(super) fn most_kept(ring: Ring) -> u64 {
+    ring.bytes.min(MOST_KEPT)
 }
 
 /// The longest message of a source that need not be lent if there is a wide lane, and the bytes of that.

@@ -3,8 +3,10 @@
 //! A long message stays with its sender until it is received: whoever sends it waits for that. Two ranks that both send first, and then receive, would
 //! wait for each other for ever; so do many that send in a circle. So a rank that has waited for a moment fetches what others have lent to it, if somebody may wait for
 //! that: what comes from the rank that it waits for; and while it waits for a message of its own to be fetched, what comes from anybody, up to [`MOST_BYTES`] in
-//! all. Such a message keeps its place among those that nobody has asked for, and its bytes count among them.
+//! all. Such a message keeps its place among those that nobody has asked for, and its bytes count among them. Who waits for a message of its own to be taken takes
+//! in short ones, too, that wait at their senders for credit, or in lanes that are full, as a receive does that may want them.
 
+use super::arrivals::most_kept;
 use super::bytes::Bytes;
 use super::matching::Envelope;
 use super::post::{Body, Fetch, Kept, Post, Wanted};
@@ -65,12 +67,19 @@ impl Early {
 impl Post {
     /// Whether somebody who waits may have to look again soon, though nobody wakes it.
     pub(crate) fn may_nap(&self) -> bool {
-        self.asks_again || self.early.lent > 0 && !self.early.has_failed
+        self.asks_again || self.kept_bytes > 0 || self.incoming.hungry().next().is_some()
     }
 
     /// Whether a rank that waits for a peer, or for anybody, has something to fetch before it is asked for.
     pub(super) fn has_early(&mut self, doing: Activity, peer: Option<Rank>) -> bool {
-        self.early.lent > 0 && !self.early.has_failed && self.first_early(doing, peer).is_some()
+        let has_lent = self.early.lent > 0 && !self.early.has_failed;
+        has_lent && self.first_early(doing, peer).is_some() || doing == Activity::Send && self.holds_back()
+    }
+
+    /// Whether short messages wait at their senders, or in lanes, because so many are here that nobody has asked for, and more may be kept.
+    fn holds_back(&self) -> bool {
+        let is_full = || self.incoming.lanes.iter().any(|lane| lane.kept_bytes >= most_kept(lane.ring));
+        !self.keeps_much() && (self.incoming.hungry().next().is_some() || is_full())
     }
 
     fn first_early(&mut self, doing: Activity, peer: Option<Rank>) -> Option<(Envelope, &mut Kept)> {
@@ -84,8 +93,14 @@ impl Post {
         })
     }
 
-    /// Begins to fetch what a rank that waits [has to](Self::has_early).
+    /// Begins to fetch what a rank that waits [has to](Self::has_early), and takes in short messages.
     pub(super) fn begin_early(&mut self, world: &World, doing: Activity, peer: Option<Rank>) {
+        if doing == Activity::Send && self.holds_back() {
+            // As for somebody who waits for any message.
+            self.probes += 1;
+            self.advance(world);
+            self.probes -= 1;
+        }
         while !self.early.has_failed {
             let request = self.number();
             let Some((envelope, kept)) = self.first_early(doing, peer) else { return };

@@ -39,7 +39,8 @@ pub struct MessageOptions {
     /// 640 KiB between nodes.
     pub wide_pairs: usize,
     /// A receive that waits for a message which was sent behind others has those kept until they are received: up to so many bytes, then it
-    /// fails. (What a few messages of each sender take comes on top.)
+    /// fails. (What a few messages of each sender take comes on top.) Long ones that nobody has asked for are fetched within this, too, while this rank waits and
+    /// their senders may wait for it: ranks that all send first, and then receive, do not wait for each other for ever.
     pub kept_bytes: usize,
 }
 

@@ -86,7 +86,7 @@ const CREDIT: u8 = 8;
 const EAGER_BYTES: u64 = 1024;
 /// …or of so many where there is a lane that is long enough. Beyond it takes less time that the receiver fetches the message: on a node one
 /// copy less is then worth more than that both sides copy at the same time, and between nodes it is two round trips.
-const LONGEST_NEAR: u64 = 32 << 10;
+const LONGEST_NEAR: u64 = 64 << 10;
 const LONGEST_FAR: u64 = 128 << 10;
 /// The longest that a mailbox has room for. One that is longer, and has lost its lane, is fetched.
 const LONGEST_MAILED: u64 = 8000;

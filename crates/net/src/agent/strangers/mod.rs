@@ -256,9 +256,8 @@ pub(in crate::agent) fn foreign_place() -> Result<Option<(&'static str, u32, u32
     ];
     for (who, rank, ranks) in launchers {
         if let (Some(rank), Some(ranks)) = (number(rank), number(ranks)) {
-            // The script of a Slurm batch job has these variables too, but is no task of a step: it counts as the first one.
-            let is_set = |name: &str| std::env::var_os(name).is_some();
-            if who == "Slurm" && rank == 0 && is_set("SLURM_JOB_ID") && !is_set("SLURM_STEP_ID") {
+            // The script of a Slurm batch job has these variables too, but is no task of a step.
+            if who == "Slurm" && std::env::var_os("SLURM_STEP_ID").is_none() {
                 continue;
             }
             return Ok(Some((who, rank, ranks)));
