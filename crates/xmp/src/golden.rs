@@ -21,8 +21,12 @@ fn translated(body: &str, omni_local_subscripts: bool) -> String {
     let text = format!("{HEAD}{body}");
     let marked = mark(&text, &mut |_, _| None);
     let files = HashMap::from([("a.c".to_owned(), text)]);
-    translate(&format!("# 1 \"a.c\"\n{marked}"), &files, &Options { omni_local_subscripts })
-        .unwrap_or_else(|problems| panic!("{}", problems[0]))
+    translate(
+        &format!("# 1 \"a.c\"\n{marked}"),
+        &files,
+        &Options { omni_local_subscripts, ..Options::default() },
+    )
+    .unwrap_or_else(|problems| panic!("{}", problems[0]))
 }
 
 #[test]

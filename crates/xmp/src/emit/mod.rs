@@ -8,7 +8,7 @@
 //! | `references.rs` | `p(..)`, `t[..]` of directives |
 //! | `expressions.rs` | expressions, subscripts of distributed arrays |
 //! | `statements.rs` | statements, pointers that are kept for a whole loop |
-//! | `loops.rs` `nests.rs` | the loop directive: which `for` it means; its text |
+//! | `loops.rs` `nests.rs` `firsts.rs` | the loop directive: which `for` it means; its text |
 //! | `directives.rs` | the other directives |
 //! | `sides.rs` `sections.rs` | gmove, array assignments |
 //! | `coarrays.rs` | coarrays |
@@ -19,6 +19,7 @@ mod coarrays;
 mod declarations;
 mod directives;
 mod expressions;
+mod firsts;
 mod loops;
 mod names;
 mod nests;
@@ -73,6 +74,8 @@ pub(crate) struct Translator<'s, 'a> {
     /// Array types that the user named: words before the name, what is derived.
     array_types: HashMap<String, (String, Vec<crate::names::Shape>)>,
     omni_local: bool,
+    /// The first image is 1.
+    images_from_1: bool,
     /// Expressions for which a variable stands.
     replaced: Vec<(Span, String)>,
     /// Names of the function whose address is taken.

@@ -460,11 +460,15 @@ impl Translator<'_, '_> {
                     if !matches!(dummy.kind, ExprKind::Name) {
                         return Err(Problem::new(dim.span.start, "a dimension of an array in `align` is a name, `*` or `:`; offsets stand on the side of the template: `a[i] with t[i+1]`"));
                     }
-                    let found = axes.iter().position(|axis| matches!(&axis.kind, SubscriptKind::At(e) if self.mentions(e, text)));
-                    let Some(axis) = found else {
-                        return Err(Problem::new(dim.span.start, format!("`{text}` does not stand on the side of the template: write `*` for a dimension that is not distributed")));
+                    let found = axes.iter().enumerate().find_map(|(axis, sub)| match &sub.kind {
+                        SubscriptKind::At(e) if self.mentions(e, text) => Some((axis, e)),
+                        _ => None,
+                    });
+                    // As if it were `*`; of that there is a warning.
+                    let Some((axis, e)) = found else {
+                        align.push(None);
+                        continue;
                     };
-                    let SubscriptKind::At(e) = &axes[axis].kind else { continue };
                     let Some(offset) = self.offset_from(e, text) else {
                         return Err(Problem::new(axes[axis].span.start, format!("only `{text}`, `{text} + n` and `{text} - n` can stand here")));
                     };

@@ -6,11 +6,12 @@ use crate::directive::Directive;
 use crate::names::{Owner, Scope, Scopes};
 use crate::parse;
 use crate::source::{Kind, Problem, Source, Span};
+use crate::Options;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The translated text, or what is wrong.
-pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String, Vec<Problem>> {
+pub(crate) fn translate(source: &Source<'_>, options: &Options) -> Result<String, Vec<Problem>> {
     let (items, types) = parse::items(source);
     let directives =
         source.directives.iter().map(|raw| parse::directive(source, raw, &types).map(Rc::new)).collect();
@@ -32,7 +33,8 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         has_foreign: false,
         section: None,
         array_types: HashMap::new(),
-        omni_local,
+        omni_local: options.omni_local_subscripts,
+        images_from_1: options.images_from_1,
         replaced: Vec::new(),
         addressed: Default::default(),
         pointed: Default::default(),
@@ -76,7 +78,11 @@ impl Translator<'_, '_> {
         }
         for item in items {
             if let Item::Directive(index) = item {
-                self.omni_local |= matches!(self.directives.get(*index), Some(Ok(d)) if matches!(**d, Directive::OmniLocalSubscripts));
+                match self.directives.get(*index).and_then(|directive| directive.as_deref().ok()) {
+                    Some(Directive::OmniLocalSubscripts) => self.omni_local = true,
+                    Some(Directive::ImagesFrom1) => self.images_from_1 = true,
+                    _ => {}
+                }
                 self.declare_directive(*index);
             }
         }
