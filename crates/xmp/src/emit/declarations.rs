@@ -184,6 +184,9 @@ impl Translator<'_, '_> {
             align.join(", "),
             self.shadow_text(array),
         );
+        if matches!(array.storage, Owner::File | Owner::FileStatic) && self.scopes.depth() == 1 {
+            self.descriptors.push(name.clone());
+        }
         Ok(match array.storage {
             Owner::Parameter => format!("kxmp_array {name} {DROPPED} = {{0}}; {call}"),
             Owner::BlockStatic => format!("if (!{name}.map) {call}"),

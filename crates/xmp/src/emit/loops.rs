@@ -112,6 +112,7 @@ impl Translator<'_, '_> {
             self.rewrites.insert(level.one.head.start, rewrite);
         }
         self.loop_variables.extend(levels.iter().map(|level| level.name.clone()));
+        before.push_str(&self.memory_tests(directive.start, &levels, inner));
         let text = self.stmt(inner);
         self.reduced_names.truncate(outer);
         self.loop_variables.truncate(self.loop_variables.len() - levels.len());

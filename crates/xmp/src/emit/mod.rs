@@ -14,7 +14,9 @@
 //! | `coarrays.rs` | coarrays |
 //! | `pragmas.rs` | clauses of OpenMP |
 //! | `vectors.rs` | loops that may be done in any order |
+//! | `certain.rs` | arrays that each iteration needs |
 
+mod certain;
 mod coarrays;
 mod declarations;
 mod directives;
@@ -50,6 +52,8 @@ pub(crate) struct Translator<'s, 'a> {
     scopes: Scopes,
     /// What the initialiser of the unit does.
     initialiser: String,
+    /// The descriptors of the unit's arrays.
+    descriptors: Vec<String>,
     /// What must stand at file scope before the function that is being translated.
     before_function: String,
     /// Makes names that nobody else has.

@@ -203,13 +203,13 @@ impl Translator<'_, '_> {
         let known = self.scopes.known_sets();
         let advice = match known.is_empty() {
             true => format!(
-                "declare it with `#pragma xmp {}`",
+                "declare it with `#pragma xmp {}`; each source file has its own",
                 if what == "template" { "template" } else { "nodes" }
             ),
             false => match near(text, known.iter().map(String::as_str)) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!(
-                    "declared are {}",
+                    "declared are {}; each source file has its own",
                     known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
                 ),
             },

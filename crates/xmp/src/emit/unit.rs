@@ -21,6 +21,7 @@ pub(crate) fn translate(source: &Source<'_>, options: &Options) -> Result<String
         problems: Vec::new(),
         scopes: Scopes { list: vec![Scope::default()] },
         initialiser: String::new(),
+        descriptors: Vec::new(),
         before_function: String::new(),
         counter: 0,
         hoist: None,
@@ -264,8 +265,10 @@ impl Translator<'_, '_> {
         if self.initialiser.is_empty() {
             return String::new();
         }
+        let awaited: String =
+            self.descriptors.iter().map(|name| format!(" kxmp_array_await(&{name});")).collect();
         format!(
-            "static void kx_initialise(void)\n{{\n{}}}\n__attribute__((constructor)) static void kx_register(void) {{ kxmp_unit(kx_initialise); }}\n",
+            "static void kx_initialise(void)\n{{\n{}}}\n__attribute__((constructor)) static void kx_register(void) {{{awaited} kxmp_unit(kx_initialise); }}\n",
             self.initialiser
         )
     }
