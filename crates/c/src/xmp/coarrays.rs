@@ -142,7 +142,7 @@ impl Coarray {
         for (&index, &size) in image.iter().zip(&self.codims) {
             if !(0..size).contains(&index) {
                 return Err(misuse(format!(
-                    "{}: there is no image {index}: it is counted from 0, and there are {size}; for old programs, which count from 1, there is `xmpcc --images-from-1`",
+                    "{}: there is no image {index}, counted from 0; there are {size}. Old programs count from 1: `xmpcc --images-from-1` takes 1 off",
                     self.name
                 )));
             }
@@ -154,7 +154,7 @@ impl Coarray {
             None => u32::try_from(number).ok().filter(|&number| number < world.ranks()),
         };
         rank.ok_or_else(|| {
-            misuse(format!("{}: there is no image {number} (from 0) among the nodes; `xmpcc --images-from-1` counts from 1", self.name))
+            misuse(format!("{}: there is no image {number}, counted from 0, among the nodes. Old programs count from 1: `xmpcc --images-from-1` takes 1 off", self.name))
         })
     }
 
