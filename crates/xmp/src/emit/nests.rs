@@ -90,7 +90,10 @@ impl Translator<'_, '_> {
             for name in names {
                 let text = self.slice(*name);
                 if !found.iter().any(|(_, known)| known == text) {
-                    return Err(no_for(*name, text));
+                    return Err(Problem::new(
+                        name.start,
+                        format!("there is no `for` with the variable `{text}` behind this directive"),
+                    ));
                 }
             }
         }
@@ -204,11 +207,15 @@ impl Translator<'_, '_> {
 
     /// A name in a subscript that is neither a variable nor that of a `for`.
     fn refuse_unknown(&self, at: &Expr) -> Result<()> {
-        let is_unknown =
-            matches!(at.kind, ExprKind::Name) && self.check_declared(at.span, Span::default()).is_err();
-        match is_unknown {
-            true => Err(no_for(at.span, self.slice(at.span))),
-            false => Ok(()),
+        let is_known =
+            !matches!(at.kind, ExprKind::Name) || self.check_declared(at.span, Span::default()).is_ok();
+        let name = self.slice(at.span);
+        match is_known {
+            true => Ok(()),
+            false => Err(Problem::new(
+                at.span.start,
+                format!("`{name}` is not declared, and there is no `for` with the variable `{name}` behind this directive"),
+            )),
         }
     }
 
@@ -495,8 +502,4 @@ impl Translator<'_, '_> {
             _ => return Err(wrong),
         })
     }
-}
-
-fn no_for(name: Span, text: &str) -> Problem {
-    Problem::new(name.start, format!("there is no `for` with the variable `{text}` behind this directive"))
 }
