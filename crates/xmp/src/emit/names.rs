@@ -26,10 +26,23 @@ impl Translator<'_, '_> {
                 self.declare(declaration, Owner::Block);
             }
         }
-        for item in items {
-            if let StmtKind::Directive(index) = item.kind {
-                self.declare_directive(index);
-            }
+        let directives = |item: &Stmt| match item.kind {
+            StmtKind::Directive(index) => Some(index),
+            _ => None,
+        };
+        self.declare_directives(&items.iter().filter_map(directives).collect::<Vec<_>>());
+    }
+
+    /// Directives of one scope. A shadow may stand before the alignment of its array.
+    pub(super) fn declare_directives(&mut self, list: &[usize]) {
+        let directives = &self.directives;
+        let is_shadow = |index: &usize| {
+            let directive = directives.get(*index).and_then(|directive| directive.as_deref().ok());
+            matches!(directive, Some(Directive::Shadow(_)))
+        };
+        let (shadows, others): (Vec<usize>, Vec<usize>) = list.iter().copied().partition(is_shadow);
+        for index in others.into_iter().chain(shadows) {
+            self.declare_directive(index);
         }
     }
 
@@ -550,7 +563,7 @@ impl Translator<'_, '_> {
             let shadow = widths.iter().map(|width| self.shadow_of(width)).collect();
             *array.shadow.borrow_mut() = shadow;
             array.has_shadow.set(true);
-            array.made_at.set(index);
+            array.made_at.set(index.max(array.made_at.get()));
         }
         Ok(())
     }

@@ -77,6 +77,7 @@ impl Translator<'_, '_> {
                 self.declare(declaration, Owner::File);
             }
         }
+        let mut directives = Vec::new();
         for item in items {
             if let Item::Directive(index) = item {
                 match self.directives.get(*index).and_then(|directive| directive.as_deref().ok()) {
@@ -84,9 +85,10 @@ impl Translator<'_, '_> {
                     Some(Directive::ImagesFrom1) => self.images_from_1 = true,
                     _ => {}
                 }
-                self.declare_directive(*index);
+                directives.push(*index);
             }
         }
+        self.declare_directives(&directives);
         let mut parts = Vec::new();
         for item in items {
             match item {
