@@ -14,7 +14,10 @@ fuzz_target!(|bytes: &[u8]| {
     let lines = |text: &str| text.matches('\n').count();
     assert_eq!(lines(&marked), lines(text));
     let files = HashMap::from([("a.c".to_owned(), text.to_owned())]);
-    let options = kumiki_xmp::Options { omni_local_subscripts: bytes.len() % 2 == 0 };
+    let options = kumiki_xmp::Options {
+        omni_local_subscripts: bytes.len() % 2 == 0,
+        images_from_1: bytes.len() % 4 < 2,
+    };
     match kumiki_xmp::translate(&format!("# 1 \"a.c\"\n{marked}"), &files, &options) {
         Ok(_) => {}
         Err(problems) => {

@@ -86,6 +86,8 @@ fn wrong(stage: &Stage) {
         ("image", "wrong.c:17: assignment to a coarray: misuse: x: there is no image 2"),
         ("section", "wrong.c:18: assignment to a coarray: misuse: x: the section 8:5:1 leaves the array"),
         ("align", "wrong.c:19: align b"),
+        ("memory", "wrong.c:22: loop: misuse: array later has no memory yet: call xmp_malloc first"),
+        ("unmade", "wrong.c:23: loop: misuse: the nodes or the template were not made: their directive was not executed"),
         ("unlock", "wrong.c:20: unlock: misuse: the lock is not locked"),
     ];
     for (word, message) in mistakes {

@@ -60,6 +60,10 @@ fn main() -> ExitCode {
         ("without_communication", without_communication),
         ("checked", checked),
         ("conversion_of_a_section", conversion_of_a_section),
+        ("images_from_1", images_from_1),
+        ("main_of_others", main_of_others),
+        ("without_memory", without_memory),
+        ("dummies", dummies),
     ] {
         let stage = stage.clone();
         trials.push(Trial::test(format!("command::{name}"), move || {
@@ -276,6 +280,76 @@ fn conversion_of_a_section(stage: &Stage) {
     }
 }
 
+/// Old programs count images from 1: an option says so, and who needs it is told.
+fn images_from_1(stage: &Stage) {
+    let text =
+        "#include <xmp.h>\nint x:[*];\nint main(void)\n{\n  x = xmp_this_image();\n  xmp_sync_all(NULL);\n  \
+                return x:[1] != 1 || x:[xmp_num_images()] != xmp_num_images();\n}\n";
+    let source = stage.path("built/xmp-old-images.c");
+    std::fs::write(&source, text).expect("a file");
+    let program = source.with_extension("");
+    let compile = |options: &[&str]| {
+        succeed(stage.command("xmpcc").args(options).arg(&source).arg("-o").arg(&program));
+        let mut job = stage.command("xmprun");
+        job.args(["-n", "2"]).arg(&program);
+        job
+    };
+    succeed(&mut compile(&["--images-from-1"]));
+    let said = compile(&[]).output().expect("a job");
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("there is no image 2, counted from 0") || said.contains("status 1"), "{said}");
+    std::fs::write(&source, text.replace("x:[1] != 1 || ", "")).expect("a file");
+    fail(&mut compile(&[]), 1, "xmpcc --images-from-1");
+}
+
+/// A program whose `main` no translator has seen is told so, whatever its loops are over.
+fn main_of_others(stage: &Stage) {
+    let folder = stage.path("built/main-of-others");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("main.c"), "int work(void);\nint main(void) { return work(); }\n")
+        .expect("a file");
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[2][*]\n#pragma xmp template t[8][8]\n#pragma xmp distribute t[block][block] onto p\n\
+                double a[8][8];\n#pragma xmp align a[i][j] with t[i][j]\nint work(void)\n{\n\
+                #pragma xmp loop on t[i][j]\n  for (int i = 0; i < 8; i++)\n    for (int j = 0; j < 8; j++) a[i][j] = i;\n  return 0;\n}\n";
+    std::fs::write(folder.join("work.c"), text).expect("a file");
+    succeed(std::process::Command::new("cc").current_dir(&folder).args(["-c", "main.c"]));
+    succeed(stage.command("xmpcc").current_dir(&folder).args(["main.o", "work.c", "-o", "foreign"]));
+    let mut job = stage.command("xmprun");
+    fail(job.current_dir(&folder).args(["-n", "2", "./foreign"]), 1, "main must be compiled by xmpcc");
+    succeed(stage.command("xmpcc").current_dir(&folder).args(["main.c", "work.c", "-o", "own"]));
+    succeed(stage.command("xmprun").current_dir(&folder).args(["-n", "2", "./own"]));
+}
+
+/// A loop over a pointer that has no memory says so; one that does not come to it does not.
+fn without_memory(stage: &Stage) {
+    let text = "#include <xmp.h>\n#pragma xmp nodes p[*]\n#pragma xmp template t[:]\n#pragma xmp distribute t[block] onto p\nint *a, *b;\n\
+                #pragma xmp align [i] with t[i] :: a, b\nint main(int count, char **words)\n{\n  int n = 10;\n\
+                #pragma xmp template_fix t[10]\n#pragma xmp loop on t[i]\n  for (int i = 0; i < n - 10; i++) a[i] = 1;\n\
+                #pragma xmp loop on t[i]\n  for (int i = 0; i < n; i++) {\n    if (!count) a[i] = 1;\n  }\n\
+                b = (int *)xmp_malloc(xmp_desc_of(b), 10);\n  if (count > 1) a = (int *)xmp_malloc(xmp_desc_of(a), 10);\n\
+                #pragma xmp loop on t[i]\n  for (int i = 0; i < n; i++) {\n    b[i] = i;\n    a[i] = b[i];\n  }\n  return 0;\n}\n";
+    let program = built(stage, "no-memory", text.as_bytes());
+    let job = |words: &[&str]| {
+        let mut job = stage.command("xmprun");
+        job.args(["-n", "4"]).arg(&program).args(words);
+        job
+    };
+    succeed(&mut job(&["fill"]));
+    fail(
+        &mut job(&[]),
+        1,
+        "xmp-no-memory.c:19: loop: misuse: array a has no memory yet: call xmp_malloc first",
+    );
+}
+
+/// Of a dummy that stands on one side alone there is a warning.
+fn dummies(stage: &Stage) {
+    let source = repository().join("tests/xmp/programs/dummies.c");
+    let mut compile = stage.command("xmpcc");
+    compile.args(["-Werror", "-c"]).arg(source).arg("-o").arg(stage.path("built/dummies.o"));
+    fail(&mut compile, 1, "dummies.c:10:13: error: c: i does not stand on the side of the template");
+}
+
 /// What depends on what is written for `make`, and names the user's files.
 fn dependencies(stage: &Stage) {
     let folder = stage.path("built/dependencies");
@@ -350,6 +424,7 @@ fn questions(stage: &Stage) {
     let version = succeed(&mut xmpcc("--version"));
     assert!(version.lines().count() > 1 && version.contains("xmpcc of Kumiki"), "{version}");
     assert!(succeed(&mut xmpcc("--help")).contains("--omni-local-subscripts"));
+    assert!(succeed(&mut xmpcc("--help")).contains("--images-from-1"));
     succeed(&mut xmpcc("-v"));
     assert!(!succeed(&mut xmpcc("-dumpmachine")).is_empty());
     assert!(succeed(&mut xmpcc("-E -dM -x c /dev/null")).contains("#define _XCALABLEMP "));

@@ -96,6 +96,8 @@ void kxmp_array_make(kxmp_array *a, const char *where, const char *name, int typ
                      kxmp_template *t, const kxmp_align *align, const kxmp_width *shadow, int storage, void *memory);
 void kxmp_array_drop(kxmp_array *a);                                   /* end of a block that declared it; also of one that is all zeros, never made, */
                                                                        /* and of KXMP_BOUND, whose memory stays */
+void kxmp_array_await(kxmp_array *a);                                  /* of a unit, before main: nothing, until it is made */
+void kxmp_no_memory(const char *where, kxmp_array *a);                 /* a loop needs it, and its base is NULL: says so, and ends the job */
 void kxmp_pointer_drop(kxmp_array *a);                                 /* the same of a pointer, whose memory stays, too */
 void *kxmp_malloc(const char *where, kxmp_array *a, int ndims, const long *sizes);
 

@@ -226,4 +226,6 @@ pub(crate) enum Directive {
     Sync(&'static str),
     /// `#pragma kumiki omni_local_subscripts`
     OmniLocalSubscripts,
+    /// `#pragma kumiki images_from_1`
+    ImagesFrom1,
 }

@@ -21,8 +21,12 @@ fn translated(body: &str, omni_local_subscripts: bool) -> String {
     let text = format!("{HEAD}{body}");
     let marked = mark(&text, &mut |_, _| None);
     let files = HashMap::from([("a.c".to_owned(), text)]);
-    translate(&format!("# 1 \"a.c\"\n{marked}"), &files, &Options { omni_local_subscripts })
-        .unwrap_or_else(|problems| panic!("{}", problems[0]))
+    translate(
+        &format!("# 1 \"a.c\"\n{marked}"),
+        &files,
+        &Options { omni_local_subscripts, ..Options::default() },
+    )
+    .unwrap_or_else(|problems| panic!("{}", problems[0]))
 }
 
 #[test]
@@ -90,6 +94,35 @@ fn a_loop_over_what_is_dealt_out_one_by_one_is_counted() {
         );
         assert!(translated(&text, false).contains("kxp_v[KXMP_CYCLIC_INDEX(kxd0_v, i)] = 1;"));
     }
+}
+
+#[test]
+fn what_a_head_sets_beside_its_variable_is_set_before() {
+    let body = |steps: &str| {
+        format!("void f(void)\n{{\n  int i, j, n;\n#pragma xmp loop (i,j) on t[i][j]\n  for (i = 0, n = 9; i < 8; i++)\n    for (int j = 0, k = n; j < k; j++{steps})\n      a[i][j] = k;\n}}\n")
+    };
+    let out = translated(&body(""), false);
+    // The outermost before everything else, the inner one where its loop stands.
+    assert!(out.contains("{ n = 9; kxmp_nest kx_n"), "{out}");
+    assert!(out.contains("{ int k = n; { kxmp_nest kx_n"), "{out}");
+    assert!(out.contains("for (int j = kx_b"), "{out}");
+    assert!(!out.contains("kxmp_no_memory"), "{out}");
+    // Plain loops with two steps are nobody's to take apart.
+    let plain = "void f(void)\n{\n  int e[20];\n  for (int x = 0, y = 9; x < 9; x++, y--) e[x + y] = 1;\n}\n";
+    assert!(!translated(plain, false).contains("ivdep"));
+}
+
+#[test]
+fn pointers_that_each_iteration_needs_are_tested_once_for_a_box() {
+    let head = "int *d, *e;\n#pragma xmp align [i] with l[i] :: d, e\n";
+    let text = format!("{head}void f(int *c)\n{{\n#pragma xmp loop on l[i]\n  for (int i = 0; i < 8; i++) {{\n    if (c[0]) e[i] = 1;\n    d[i] = v[i] ? e[i] : 0;\n  }}\n}}\n");
+    let out = translated(&text, false);
+    let tests: Vec<&str> = out.matches("kxmp_no_memory(").collect();
+    assert!(
+        tests.len() == 1 && out.contains("if (__builtin_expect(!kxa_d.base, 0)) kxmp_no_memory("),
+        "{out}"
+    );
+    assert!(out.contains("{ kxmp_array_await(&kxa_a);"), "{out}");
 }
 
 #[test]

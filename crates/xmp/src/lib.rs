@@ -37,6 +37,8 @@ pub use source::Diagnostic;
 pub struct Options {
     /// Subscripts inside a loop that do not mention its variables are local, as the Omni compiler has it.
     pub omni_local_subscripts: bool,
+    /// Images of coarrays are counted from 1, as before XcalableMP 1.3.
+    pub images_from_1: bool,
 }
 
 /// Translates preprocessed text. `files` are the user's, by the names that line markers have: what comes from others is copied.
@@ -54,5 +56,5 @@ pub fn translate(
         Some(text) => source::Source::new(text, files),
         None => source,
     };
-    emit::translate(&source, options.omni_local_subscripts).map_err(|problems| told(&source, problems))
+    emit::translate(&source, options).map_err(|problems| told(&source, problems))
 }

@@ -6,7 +6,7 @@ static int is(char **argv, const char *name) { return strcmp(argv[1], name) == 0
 int main(int argc, char **argv) {
   kxmp_nodes *p = NULL, *q = NULL;
   kxmp_template *t = NULL, *open = NULL;
-  kxmp_array a, b;
+  kxmp_array a, b, later;
   kxmp_coarray *x = NULL, *l = NULL;
   kxmp_format block = { KXMP_BLOCK, 0, NULL, 0 };
   kxmp_align align = { 0, 0 };
@@ -68,6 +68,12 @@ int main(int argc, char **argv) {
   if (is(argv, "section")) kxmp_coarray_put("wrong.c:18", x, &other, &past, &right);
   if (is(argv, "align"))
     kxmp_array_make(&b, "wrong.c:19", "b", KXMP_DOUBLE, sizeof(double), 1, &more, t, &align, NULL, KXMP_OWN, NULL);
+  memset(&later, 0, sizeof later);
+  kxmp_array_await(&later);
+  if (later.map == NULL || later.map->dim[6].extent != 0 || later.base != NULL) exit(2);
+  kxmp_array_make(&later, "wrong.c:9", "later", KXMP_DOUBLE, sizeof(double), 1, NULL, t, &align, NULL, KXMP_LATER, NULL);
+  if (is(argv, "memory")) kxmp_no_memory("wrong.c:22", &later);
+  if (is(argv, "unmade")) kxmp_nest_begin(&nest, "wrong.c:23", at1(NULL, any()), 1, &level, NULL);
   if (is(argv, "unlock")) kxmp_unlock("wrong.c:20", l, &other, NULL, NULL);
   return 0;
 }

@@ -410,6 +410,33 @@ fn describe(template: &'static Template, aligns: &[KxmpAlign], shadows: &[KxmpWi
     Ok(Inside { template, aligns, axes, shadows, map: None, region: None, number: None, kept: None })
 }
 
+/// An array of a unit, before the program starts: loops find that there is nothing of it before they are told that nobody has started.
+///
+/// # Safety
+/// `array` must be writable, or NULL.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_array_await(array: *mut KxmpArray) {
+    // SAFETY: as the caller promises.
+    if let Some(array) = unsafe { array.as_mut() }.filter(|array| array.map.is_null()) {
+        array.map = &raw const NOTHING[MOST_DIMENSIONS];
+    }
+}
+
+/// A loop needs an array that has no memory.
+///
+/// # Safety
+/// `place` must be a text, or NULL; `array` must be one.
+#[no_mangle]
+pub unsafe extern "C" fn kxmp_no_memory(place: *const c_char, array: *mut KxmpArray) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        edge(place, "loop", || {
+            let (array, inside) = KxmpArray::get(array)?;
+            array.mapping(inside).map(drop)
+        })
+    }
+}
+
 /// Gives an array up.
 ///
 /// # Safety

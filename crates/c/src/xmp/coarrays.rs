@@ -142,7 +142,7 @@ impl Coarray {
         for (&index, &size) in image.iter().zip(&self.codims) {
             if !(0..size).contains(&index) {
                 return Err(misuse(format!(
-                    "{}: there is no image {index}: it is counted from 0, and there are {size}",
+                    "{}: there is no image {index}, counted from 0; there are {size}. Old programs count from 1: `xmpcc --images-from-1` takes 1 off",
                     self.name
                 )));
             }
@@ -154,7 +154,7 @@ impl Coarray {
             None => u32::try_from(number).ok().filter(|&number| number < world.ranks()),
         };
         rank.ok_or_else(|| {
-            misuse(format!("{}: there is no image {number} (from 0) among the nodes", self.name))
+            misuse(format!("{}: there is no image {number}, counted from 0, among the nodes. Old programs count from 1: `xmpcc --images-from-1` takes 1 off", self.name))
         })
     }
 
@@ -468,13 +468,20 @@ pub unsafe extern "C" fn kxmp_coarray_copy(
                 let (to, to_rank, to_section) = Coarray::at(to, world, to_image, to_part)?;
                 let (from, from_rank, from_section) = Coarray::at(from, world, from_image, from_part)?;
                 check_shapes(&to_section, &from_section)?;
-                if to.element != from.element || to.kind != from.kind {
+                let is_alike = to.element == from.element && to.kind == from.kind;
+                let is_converted = !is_alike && conversions::is_possible(from.kind, to.kind);
+                if !is_alike && !is_converted {
                     return Err(misuse(format!(
-                        "{} and {} have elements of different types",
-                        to.name, from.name
+                        "{} and {} have elements of types that {}",
+                        to.name,
+                        from.name,
+                        conversions::why_not(from.kind, to.kind)
                     )));
                 }
                 let mut bytes = from.get_bytes(world, from_rank, &from_section)?;
+                if is_converted {
+                    bytes = conversions::converted(&bytes, from.element, from.kind, to.kind)?;
+                }
                 if from_section.ranges.is_empty() {
                     bytes = bytes.repeat(to_section.count() as usize);
                 }

@@ -64,7 +64,7 @@ impl KxmpRef {
     /// What it names: nodes and templates live as long as the program.
     pub(super) fn of(&self) -> Result<Of> {
         if self.of.is_null() {
-            return Ok(Of::Executing);
+            return self.unnamed();
         }
         // SAFETY: a pointer that this library gave: nodes or a template, which begin with a tag, and are never freed.
         match unsafe { self.of.cast::<u64>().read() } {
@@ -75,6 +75,15 @@ impl KxmpRef {
             _ => Err(misuse(
                 "the reference is neither to nodes nor to a template: declare it before it is used",
             )),
+        }
+    }
+
+    /// What nothing is named by: those who execute. With subscripts there was a name, of what has not been made.
+    fn unnamed(&self) -> Result<Of> {
+        sets::executing()?;
+        match self.ndims {
+            0 => Ok(Of::Executing),
+            _ => Err(misuse("the nodes or the template were not made: their directive was not executed")),
         }
     }
 

@@ -48,7 +48,10 @@ pub(super) fn with<R>(work: impl FnOnce(&'static World) -> Result<R>) -> Result<
     // SAFETY: the world is in a box, which its place does not touch while somebody is in it, and gives up only when it has dropped everything
     // that is kept.
     let lasting = |world: &World| unsafe { &*std::ptr::from_ref(world) };
-    WORLD.with(|world| work(lasting(world)))
+    WORLD.with(|world| work(lasting(world))).map_err(|error| match error {
+        Error::Closed(_) if !WORLD.is_taken() => sets::not_started(),
+        error => error,
+    })
 }
 
 /// Hands in what a unit does at the start.

@@ -110,9 +110,11 @@ pub(super) fn entire() -> Result<Arc<Set>> {
     known().executing.first().cloned().ok_or_else(not_started)
 }
 
-fn not_started() -> Error {
+/// There is no world, or not any more.
+pub(super) fn not_started() -> Error {
     Error::Closed(
-        "the program has not started, or has ended; call it between the start and the end of main".into(),
+        "the program has not started, or has ended: main must be compiled by xmpcc, or call xmp_init first"
+            .into(),
     )
 }
 

@@ -207,7 +207,11 @@ impl Translator<'_, '_> {
         }
         let mut numbers = Vec::new();
         for image in images {
-            numbers.push(self.value(image)?);
+            let number = self.value(image)?;
+            numbers.push(match self.images_from_1 {
+                true => format!("{} - 1", long(&number)),
+                false => number,
+            });
         }
         let (part, ranks) = self.parts(&coarray, &subs)?;
         let (suffix, sections) = (String::new(), Vec::new());
@@ -484,15 +488,22 @@ impl Translator<'_, '_> {
                 "a lock is a coarray of the type xmp_lock_t: `lock(x:[image])`",
             ));
         };
-        let mut address = |variable: Option<&Expr>| match variable {
-            Some(variable) => self.value(variable).map(|text| format!("&{}", grouped(&text))),
-            None => Ok("0".to_owned()),
+        let id = self.fresh();
+        let (mut before, mut after) = (String::new(), String::new());
+        // The variable may be of any type: what the run time writes is an int.
+        let mut told = |variable: Option<&Expr>, what: &str| {
+            let Some(variable) = variable else { return Ok("0".to_owned()) };
+            let name = format!("kx_{what}{id}");
+            before.push_str(&format!("int {name} = 0; "));
+            after.push_str(&format!(" {} = {name};", grouped(&self.value(variable)?)));
+            Ok(format!("&{name}"))
         };
-        let (acquired, status) = (address(acquired)?, address(status)?);
-        Ok(match unlock {
+        let (acquired, status) = (told(acquired, "taken")?, told(status, "stat")?);
+        let call = match unlock {
             true => format!("kxmp_unlock({place}, {object}, {status});"),
             false => format!("kxmp_lock({place}, {object}, {acquired}, {status});"),
-        })
+        };
+        Ok(format!("{{ {before}{call}{after} }}"))
     }
 
     /// `xmp_atomic_define(x:[1], v)`, `xmp_atomic_ref(&v, x:[1])`

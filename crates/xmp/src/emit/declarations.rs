@@ -184,6 +184,9 @@ impl Translator<'_, '_> {
             align.join(", "),
             self.shadow_text(array),
         );
+        if matches!(array.storage, Owner::File | Owner::FileStatic) && self.scopes.depth() == 1 {
+            self.descriptors.push(name.clone());
+        }
         Ok(match array.storage {
             Owner::Parameter => format!("kxmp_array {name} {DROPPED} = {{0}}; {call}"),
             Owner::BlockStatic => format!("if (!{name}.map) {call}"),
@@ -294,8 +297,9 @@ impl Translator<'_, '_> {
                     ));
                 }
             }
-            Directive::Align(list, _) => {
-                for (name, _) in list {
+            Directive::Align(list, with) => {
+                for (name, dims) in list {
+                    declared.push_str(&self.warning_of_dummies(*name, dims, with));
                     calls.push_str(&self.made_here(index, *name, at)?);
                 }
             }
@@ -304,10 +308,34 @@ impl Translator<'_, '_> {
                     calls.push_str(&self.made_here(index, *name, at)?);
                 }
             }
-            Directive::Coarray(..) | Directive::StaticDesc | Directive::OmniLocalSubscripts => {}
+            Directive::Coarray(..)
+            | Directive::StaticDesc
+            | Directive::OmniLocalSubscripts
+            | Directive::ImagesFrom1 => {}
             _ => return Ok(None),
         }
         Ok(Some((declared, calls)))
+    }
+
+    /// A dummy that stands on the side of the array alone means nothing, and is perhaps not meant so: the compiler says it.
+    fn warning_of_dummies(&self, name: Span, dims: &Subs, with: &Reference) -> String {
+        let list = with.subs.iter().flat_map(|subs| &subs.list);
+        let with: Vec<&Expr> = list
+            .filter_map(|sub| match &sub.kind {
+                SubscriptKind::At(e) => Some(e),
+                _ => None,
+            })
+            .collect();
+        let mut out = String::new();
+        for dim in &dims.list {
+            let SubscriptKind::At(dummy) = &dim.kind else { continue };
+            let text = self.slice(dummy.span);
+            if !with.iter().any(|e| self.mentions(e, text)) {
+                let name = self.slice(name);
+                out.push_str(&format!("_Pragma(\"GCC warning \\\"{name}: {text} does not stand on the side of the template, so this dimension is not distributed: write * for it\\\"\") "));
+            }
+        }
+        out
     }
 
     fn declare_pointer(&self, declared: &mut String, kind: &str, prefix: &str, name: &str) {

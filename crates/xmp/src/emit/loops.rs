@@ -68,6 +68,8 @@ impl Translator<'_, '_> {
             return Err(Problem::new(directive.start, "`margin` and `peel_and_wait` need loops with nothing between them, whose bounds do not depend on each other"));
         }
         let mut before = String::from("{ ");
+        // Of the outermost: what is set beside its variable is set once, on all nodes.
+        before.extend(nest.iter().map(|at| levels[*at].head.before.as_str()));
         let mut heads = Vec::new();
         before.push_str(&self.nest_declared(one, &names, &nest, &levels)?);
         let (begin, end, counted) =
@@ -110,6 +112,7 @@ impl Translator<'_, '_> {
             self.rewrites.insert(level.one.head.start, rewrite);
         }
         self.loop_variables.extend(levels.iter().map(|level| level.name.clone()));
+        before.push_str(&self.memory_tests(directive.start, &levels, inner));
         let text = self.stmt(inner);
         self.reduced_names.truncate(outer);
         self.loop_variables.truncate(self.loop_variables.len() - levels.len());
@@ -411,6 +414,9 @@ impl Translator<'_, '_> {
                 n = own.nest
             );
             after = format!(" }} }}{after}");
+        }
+        if level.way != Way::Nest && !level.head.before.is_empty() {
+            (before, after) = (format!("{{ {}{before}", level.head.before), format!("{after} }}"));
         }
         Ok(Rewrite { head, before, after, turn })
     }

@@ -8,17 +8,20 @@
 //! | `references.rs` | `p(..)`, `t[..]` of directives |
 //! | `expressions.rs` | expressions, subscripts of distributed arrays |
 //! | `statements.rs` | statements, pointers that are kept for a whole loop |
-//! | `loops.rs` `nests.rs` | the loop directive: which `for` it means; its text |
+//! | `loops.rs` `nests.rs` `firsts.rs` | the loop directive: which `for` it means; its text |
 //! | `directives.rs` | the other directives |
 //! | `sides.rs` `sections.rs` | gmove, array assignments |
 //! | `coarrays.rs` | coarrays |
 //! | `pragmas.rs` | clauses of OpenMP |
 //! | `vectors.rs` | loops that may be done in any order |
+//! | `certain.rs` | arrays that each iteration needs |
 
+mod certain;
 mod coarrays;
 mod declarations;
 mod directives;
 mod expressions;
+mod firsts;
 mod loops;
 mod names;
 mod nests;
@@ -49,6 +52,8 @@ pub(crate) struct Translator<'s, 'a> {
     scopes: Scopes,
     /// What the initialiser of the unit does.
     initialiser: String,
+    /// The descriptors of the unit's arrays.
+    descriptors: Vec<String>,
     /// What must stand at file scope before the function that is being translated.
     before_function: String,
     /// Makes names that nobody else has.
@@ -73,6 +78,8 @@ pub(crate) struct Translator<'s, 'a> {
     /// Array types that the user named: words before the name, what is derived.
     array_types: HashMap<String, (String, Vec<crate::names::Shape>)>,
     omni_local: bool,
+    /// The first image is 1.
+    images_from_1: bool,
     /// Expressions for which a variable stands.
     replaced: Vec<(Span, String)>,
     /// Names of the function whose address is taken.

@@ -26,10 +26,23 @@ impl Translator<'_, '_> {
                 self.declare(declaration, Owner::Block);
             }
         }
-        for item in items {
-            if let StmtKind::Directive(index) = item.kind {
-                self.declare_directive(index);
-            }
+        let directives = |item: &Stmt| match item.kind {
+            StmtKind::Directive(index) => Some(index),
+            _ => None,
+        };
+        self.declare_directives(&items.iter().filter_map(directives).collect::<Vec<_>>());
+    }
+
+    /// Directives of one scope. A shadow may stand before the alignment of its array.
+    pub(super) fn declare_directives(&mut self, list: &[usize]) {
+        let directives = &self.directives;
+        let is_shadow = |index: &usize| {
+            let directive = directives.get(*index).and_then(|directive| directive.as_deref().ok());
+            matches!(directive, Some(Directive::Shadow(_)))
+        };
+        let (shadows, others): (Vec<usize>, Vec<usize>) = list.iter().copied().partition(is_shadow);
+        for index in others.into_iter().chain(shadows) {
+            self.declare_directive(index);
         }
     }
 
@@ -203,13 +216,13 @@ impl Translator<'_, '_> {
         let known = self.scopes.known_sets();
         let advice = match known.is_empty() {
             true => format!(
-                "declare it with `#pragma xmp {}`",
+                "declare it with `#pragma xmp {}`; each source file has its own",
                 if what == "template" { "template" } else { "nodes" }
             ),
             false => match near(text, known.iter().map(String::as_str)) {
                 Some(name) => format!("did you mean `{name}`?"),
                 None => format!(
-                    "declared are {}",
+                    "declared are {}; each source file has its own",
                     known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
                 ),
             },
@@ -460,11 +473,15 @@ impl Translator<'_, '_> {
                     if !matches!(dummy.kind, ExprKind::Name) {
                         return Err(Problem::new(dim.span.start, "a dimension of an array in `align` is a name, `*` or `:`; offsets stand on the side of the template: `a[i] with t[i+1]`"));
                     }
-                    let found = axes.iter().position(|axis| matches!(&axis.kind, SubscriptKind::At(e) if self.mentions(e, text)));
-                    let Some(axis) = found else {
-                        return Err(Problem::new(dim.span.start, format!("`{text}` does not stand on the side of the template: write `*` for a dimension that is not distributed")));
+                    let found = axes.iter().enumerate().find_map(|(axis, sub)| match &sub.kind {
+                        SubscriptKind::At(e) if self.mentions(e, text) => Some((axis, e)),
+                        _ => None,
+                    });
+                    // As if it were `*`; of that there is a warning.
+                    let Some((axis, e)) = found else {
+                        align.push(None);
+                        continue;
                     };
-                    let SubscriptKind::At(e) = &axes[axis].kind else { continue };
                     let Some(offset) = self.offset_from(e, text) else {
                         return Err(Problem::new(axes[axis].span.start, format!("only `{text}`, `{text} + n` and `{text} - n` can stand here")));
                     };
@@ -546,7 +563,7 @@ impl Translator<'_, '_> {
             let shadow = widths.iter().map(|width| self.shadow_of(width)).collect();
             *array.shadow.borrow_mut() = shadow;
             array.has_shadow.set(true);
-            array.made_at.set(index);
+            array.made_at.set(index.max(array.made_at.get()));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Which `for` statements a loop directive is about, and what their heads say.
 
 use super::expressions::bare;
+use super::firsts::First;
 use super::statements::{expressions_of, inside};
 use super::{grouped, long, Translator};
 use crate::ast::{Expr, ExprKind, For, ForFirst, Stmt, StmtKind};
@@ -16,6 +17,10 @@ pub(super) struct Head {
     pub(super) descending: bool,
     /// The type, if the variable is declared here.
     pub(super) declared: Option<String>,
+    /// Statements for what else the first part does.
+    pub(super) before: String,
+    /// Why only a loop that stays as it is written can have this head.
+    pub(super) refused: Option<Problem>,
 }
 
 impl Head {
@@ -152,6 +157,9 @@ impl Translator<'_, '_> {
             });
         }
         self.choose_ways(one, inner, &mut levels, &set)?;
+        for level in levels.iter_mut().filter(|level| level.way != Way::Kept) {
+            level.head.refused.take().map_or(Ok(()), Err)?;
+        }
         Ok(levels)
     }
 
@@ -170,7 +178,10 @@ impl Translator<'_, '_> {
         for (axis, sub) in subs.fastest_first().into_iter().enumerate() {
             let SubscriptKind::At(e) = &sub.kind else { continue };
             let used = found.iter().position(|(_, name)| allowed(name) && self.mentions(e, name));
-            let Some(which) = used else { continue };
+            let Some(which) = used else {
+                self.refuse_unknown(e)?;
+                continue;
+            };
             let Some(mut offset) = self.offset_from(e, &found[which].1) else {
                 let name = &found[which].1;
                 return Err(Problem::new(
@@ -194,6 +205,20 @@ impl Translator<'_, '_> {
         Ok(chosen)
     }
 
+    /// A name in a subscript that is neither a variable nor that of a `for`.
+    fn refuse_unknown(&self, at: &Expr) -> Result<()> {
+        let is_known =
+            !matches!(at.kind, ExprKind::Name) || self.check_declared(at.span, Span::default()).is_ok();
+        let name = self.slice(at.span);
+        match is_known {
+            true => Ok(()),
+            false => Err(Problem::new(
+                at.span.start,
+                format!("`{name}` is not declared, and there is no `for` with the variable `{name}` behind this directive"),
+            )),
+        }
+    }
+
     /// All `for` statements that could be meant, outermost first.
     /// Several with one variable stand side by side; one inside another, or one with a directive of its own, is another matter.
     fn collect<'e>(&self, stmt: &'e Stmt, directed: bool, found: &mut Vec<(&'e For, String)>) {
@@ -214,33 +239,19 @@ impl Translator<'_, '_> {
         }
     }
 
-    pub(super) fn variable_of(&self, one: &For) -> Option<String> {
-        match &one.first {
-            ForFirst::Expr(first) => match &bare(first).kind {
-                ExprKind::Assign(_, left, _) => Some(self.slice(bare(left).span).to_owned()),
-                _ => None,
-            },
-            ForFirst::Decl(declaration) => {
-                declaration.declarators.first().map(|one| self.slice(one.name).to_owned())
-            }
-            ForFirst::None => {
-                // `for (; i < n; i++)`: told when its head is read.
-                match &bare(one.cond.as_ref()?).kind {
-                    ExprKind::Binary(_, left, _) => Some(self.slice(bare(left).span).to_owned()),
-                    _ => None,
-                }
-            }
-        }
-    }
-
     fn choose_ways(&mut self, one: &Loop, inner: &Stmt, levels: &mut [Level<'_>], set: &Set) -> Result<()> {
         // Loops that have nothing but each other in them.
-        let mut chain: Vec<(*const For, String)> = Vec::new();
+        let mut chain: Vec<(*const For, Vec<String>)> = Vec::new();
         let mut at = inner;
         loop {
             match &at.kind {
                 StmtKind::For(one) => {
-                    chain.push((std::ptr::from_ref(&**one), self.variable_of(one).unwrap_or_default()));
+                    // What the outermost sets besides is set before anything else.
+                    let names = match chain.is_empty() {
+                        true => self.variable_of(one).into_iter().collect(),
+                        false => self.set_in_head(one),
+                    };
+                    chain.push((std::ptr::from_ref(&**one), names));
                     at = &one.body;
                 }
                 StmtKind::Compound(items) if items.len() == 1 => at = &items[0],
@@ -258,9 +269,10 @@ impl Translator<'_, '_> {
         let may_keep = levels.iter().any(is_spread) && !one.reductions.iter().any(super::loops::is_located);
         for level in levels.iter_mut() {
             let position = chain.iter().position(|(one, _)| std::ptr::eq(*one, level.one));
-            let depends = |names: &[(*const For, String)]| {
-                names.iter().any(|(_, name)| self.head_mentions(level.one, name))
+            let depends = |chain: &[(*const For, Vec<String>)]| {
+                chain.iter().flat_map(|(_, names)| names).any(|name| self.head_mentions(level.one, name))
             };
+            let sets_others = |position: usize| position > 0 && !level.head.before.is_empty();
             let layout = match set {
                 Set::Template(template) => level.axis.and_then(|axis| template.layout(axis)),
                 Set::Nodes(_) => None,
@@ -270,7 +282,7 @@ impl Translator<'_, '_> {
                 continue;
             }
             level.way = match position {
-                Some(position) if !depends(&chain[..position]) => Way::Nest,
+                Some(position) if !depends(&chain[..position]) && !sets_others(position) => Way::Nest,
                 _ => {
                     let single = match set {
                         Set::Nodes(_) => true,
@@ -378,7 +390,7 @@ impl Translator<'_, '_> {
             || inside(stmt).into_iter().any(|one| self.changes(one, name))
     }
 
-    fn assigns(&self, expr: &Expr, name: &str) -> bool {
+    pub(super) fn assigns(&self, expr: &Expr, name: &str) -> bool {
         let is = |target: &Expr| {
             matches!(bare(target).kind, ExprKind::Name) && self.slice(bare(target).span) == name
         };
@@ -395,45 +407,10 @@ impl Translator<'_, '_> {
     /// What the head of a `for` says.
     pub(super) fn head(&mut self, one: &For, name: &str) -> Result<Head> {
         let at = one.head.start;
-        let (lo, declared) = match &one.first {
-            ForFirst::Expr(first) => match &bare(first).kind {
-                ExprKind::Assign(sign, left, right)
-                    if self.slice(*sign) == "=" && self.slice(bare(left).span) == name =>
-                {
-                    (right.as_ref(), None)
-                }
-                _ => {
-                    return Err(Problem::new(
-                        at,
-                        format!("the `for` of a loop directive begins with `{name} = first`"),
-                    ))
-                }
-            },
-            ForFirst::Decl(declaration) => match &declaration.declarators[..] {
-                [declarator] if declarator.init.is_some() => {
-                    let words: Vec<&str> =
-                        declaration.spec.words.iter().map(|span| self.slice(*span)).collect();
-                    let Some(init) = &declarator.init else {
-                        return Err(Problem::new(at, "a first value is needed"));
-                    };
-                    (init, Some(words.join(" ")))
-                }
-                _ => {
-                    return Err(Problem::new(
-                        at,
-                        "the `for` of a loop directive declares one variable, with a first value",
-                    ))
-                }
-            },
-            ForFirst::None => {
-                return Err(Problem::new(
-                    at,
-                    format!("the `for` of a loop directive begins with `{name} = first`"),
-                ))
-            }
-        };
-        let lo = long(&self.value(lo)?);
-        let (step, mut descending) = self.step(one, name)?;
+        let First { value, declared, others: before } = self.first(one, name)?;
+        let lo = long(&self.value(value)?);
+        let (step, refused) = self.own_step(one, name);
+        let (step, mut descending) = self.step(one, step, name)?;
         let Some(cond) = &one.cond else {
             return Err(Problem::new(
                 at,
@@ -449,15 +426,15 @@ impl Translator<'_, '_> {
             }
         }
         let hi = self.last(cond, name, &step, descending)?;
-        Ok(Head { lo, hi, step, descending, declared })
+        Ok(Head { lo, hi, step, descending, declared, before, refused })
     }
 
     /// The step, with its sign, and whether the loop goes down.
-    fn step(&mut self, one: &For, name: &str) -> Result<(String, bool)> {
+    fn step(&mut self, one: &For, step: Option<&Expr>, name: &str) -> Result<(String, bool)> {
         let wrong = |at: usize| {
             Problem::new(at, format!("the step of a loop directive's `for` is one of `{name}++`, `{name}--`, `{name} += n`, `{name} -= n`"))
         };
-        let Some(step) = &one.step else { return Err(wrong(one.head.start)) };
+        let Some(step) = step else { return Err(wrong(one.head.start)) };
         let step = bare(step);
         let is = |expr: &Expr| self.slice(bare(expr).span) == name;
         let (amount, down) = match &step.kind {
@@ -490,7 +467,7 @@ impl Translator<'_, '_> {
     }
 
     /// The comparison at the end of a loop, as if the variable stood on its left, and what stands on the right.
-    fn comparison<'e>(&self, cond: &'e Expr, name: &str) -> Option<(&'static str, &'e Expr)> {
+    pub(super) fn comparison<'e>(&self, cond: &'e Expr, name: &str) -> Option<(&'static str, &'e Expr)> {
         let ExprKind::Binary(sign, left, right) = &bare(cond).kind else { return None };
         let is = |expr: &Expr| self.slice(bare(expr).span) == name;
         let signs = ["<", "<=", ">", ">=", "!="];

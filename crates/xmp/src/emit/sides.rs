@@ -42,6 +42,14 @@ impl Translator<'_, '_> {
                 "gmove moves data and does not compute: only `=` can stand here",
             ));
         }
+        if let ExprKind::Cast(inner) = &bare(right).kind {
+            if self.mentions_distributed(inner) || super::statements::has_section(inner) {
+                return Err(Problem::new(
+                    right.span.start,
+                    "a gmove has no casts: numbers become those of the left side, as an assignment of C converts them",
+                ));
+            }
+        }
         self.check_names(left, stmt.span)?;
         self.check_names(right, stmt.span)?;
         let members = (self.under_member(left)?, self.under_member(right)?);

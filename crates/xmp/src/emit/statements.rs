@@ -141,6 +141,8 @@ impl Translator<'_, '_> {
         let may = self.hoist.is_some()
             && !follows
             && !joined
+            // What has a step beside the variable is another one in each iteration.
+            && one.step.as_ref().is_none_or(|step| super::firsts::parts(step).len() == 1)
             && self.variable_of(one).is_some_and(|variable| self.is_independent(one, &variable));
         if may {
             MARK

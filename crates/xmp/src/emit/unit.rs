@@ -6,11 +6,12 @@ use crate::directive::Directive;
 use crate::names::{Owner, Scope, Scopes};
 use crate::parse;
 use crate::source::{Kind, Problem, Source, Span};
+use crate::Options;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 /// The translated text, or what is wrong.
-pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String, Vec<Problem>> {
+pub(crate) fn translate(source: &Source<'_>, options: &Options) -> Result<String, Vec<Problem>> {
     let (items, types) = parse::items(source);
     let directives =
         source.directives.iter().map(|raw| parse::directive(source, raw, &types).map(Rc::new)).collect();
@@ -20,6 +21,7 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         problems: Vec::new(),
         scopes: Scopes { list: vec![Scope::default()] },
         initialiser: String::new(),
+        descriptors: Vec::new(),
         before_function: String::new(),
         counter: 0,
         hoist: None,
@@ -32,7 +34,8 @@ pub(crate) fn translate(source: &Source<'_>, omni_local: bool) -> Result<String,
         has_foreign: false,
         section: None,
         array_types: HashMap::new(),
-        omni_local,
+        omni_local: options.omni_local_subscripts,
+        images_from_1: options.images_from_1,
         replaced: Vec::new(),
         addressed: Default::default(),
         pointed: Default::default(),
@@ -74,12 +77,18 @@ impl Translator<'_, '_> {
                 self.declare(declaration, Owner::File);
             }
         }
+        let mut directives = Vec::new();
         for item in items {
             if let Item::Directive(index) = item {
-                self.omni_local |= matches!(self.directives.get(*index), Some(Ok(d)) if matches!(**d, Directive::OmniLocalSubscripts));
-                self.declare_directive(*index);
+                match self.directives.get(*index).and_then(|directive| directive.as_deref().ok()) {
+                    Some(Directive::OmniLocalSubscripts) => self.omni_local = true,
+                    Some(Directive::ImagesFrom1) => self.images_from_1 = true,
+                    _ => {}
+                }
+                directives.push(*index);
             }
         }
+        self.declare_directives(&directives);
         let mut parts = Vec::new();
         for item in items {
             match item {
@@ -258,8 +267,10 @@ impl Translator<'_, '_> {
         if self.initialiser.is_empty() {
             return String::new();
         }
+        let awaited: String =
+            self.descriptors.iter().map(|name| format!(" kxmp_array_await(&{name});")).collect();
         format!(
-            "static void kx_initialise(void)\n{{\n{}}}\n__attribute__((constructor)) static void kx_register(void) {{ kxmp_unit(kx_initialise); }}\n",
+            "static void kx_initialise(void)\n{{\n{}}}\n__attribute__((constructor)) static void kx_register(void) {{{awaited} kxmp_unit(kx_initialise); }}\n",
             self.initialiser
         )
     }

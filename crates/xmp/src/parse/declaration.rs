@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::ast::{Declaration, Declarator, Derived, Param, Spec, Storage};
-use crate::source::{Kind, Result, Span};
+use crate::source::{Kind, Problem, Result, Span};
 
 const TYPE_WORDS: [&str; 48] = [
     "void",
@@ -322,6 +322,12 @@ impl Parser<'_, '_> {
                 true => None,
                 false => Some(self.declarator(true)?),
             };
+            if self.is(":") && self.text(1) == "[" {
+                return Err(Problem::new(
+                    self.offset(),
+                    "a parameter cannot be a coarray: coarrays are at file scope or `static`; a function can use them by their name, and be given the memory of this image, `int x[4]`",
+                ));
+            }
             self.attributes()?;
             params.push(Param { spec, declarator });
             if !self.take(",") {

@@ -10,7 +10,12 @@ use std::rc::Rc;
 
 /// Reads a directive.
 pub(crate) fn directive<'a>(source: &Source<'a>, raw: &Raw, types: &HashSet<&'a str>) -> Result<Directive> {
-    let mut parser = Parser::new(source, &raw.tokens, raw.span.end);
+    // To some a directive is a statement.
+    let tokens = match &raw.tokens[..] {
+        [tokens @ .., last] if source.slice(last.span) == ";" => tokens,
+        tokens => tokens,
+    };
+    let mut parser = Parser::new(source, tokens, raw.span.end);
     parser.types.clone_from(types);
     let parsed = match raw.ours {
         true => parser.ours()?,
@@ -22,14 +27,41 @@ pub(crate) fn directive<'a>(source: &Source<'a>, raw: &Raw, types: &HashSet<&'a 
     Ok(parsed)
 }
 
-impl Parser<'_, '_> {
+/// The words that clauses begin with.
+const CLAUSES: [&str; 18] = [
+    "on",
+    "from",
+    "async",
+    "width",
+    "orthogonal",
+    "reduction",
+    "expand",
+    "margin",
+    "peel_and_wait",
+    "in",
+    "out",
+    "collective",
+    "acquired_lock",
+    "stat",
+    "nocomm",
+    "nowait",
+    "acc",
+    "host",
+];
+
+impl<'a> Parser<'_, 'a> {
     fn ours(&mut self) -> Result<Directive> {
         match self.text(0) {
             "omni_local_subscripts" => {
                 self.next();
                 Ok(Directive::OmniLocalSubscripts)
             }
-            _ => Err(self.unexpected("`omni_local_subscripts`, the one directive of this translator,")),
+            "images_from_1" => {
+                self.next();
+                Ok(Directive::ImagesFrom1)
+            }
+            _ => Err(self
+                .unexpected("`omni_local_subscripts` or `images_from_1`, a directive of this translator,")),
         }
     }
 
@@ -50,7 +82,11 @@ impl Parser<'_, '_> {
             }
             "template_fix" => self.template_fix(),
             "task" => self.task(),
-            "tasks" => Ok(Directive::Tasks),
+            "tasks" => {
+                // They do not wait for each other as it is.
+                self.take("nowait");
+                Ok(Directive::Tasks)
+            }
             "loop" => self.loop_directive(),
             "array" => {
                 self.expect("on")?;
@@ -61,7 +97,9 @@ impl Parser<'_, '_> {
             "reflect_init" => self.halo(HaloKind::Init),
             "reflect_do" => self.halo(HaloKind::Do),
             "barrier" => {
+                self.clause();
                 let on = self.on()?;
+                self.clause();
                 self.place()?;
                 Ok(Directive::Barrier(on))
             }
@@ -70,7 +108,9 @@ impl Parser<'_, '_> {
             "gmove" => self.gmove(),
             "wait_async" => {
                 let ids = self.expressions()?;
+                self.clause();
                 let on = self.on()?;
+                self.clause();
                 self.place()?;
                 Ok(Directive::WaitAsync { ids, on })
             }
@@ -132,6 +172,14 @@ impl Parser<'_, '_> {
         }
     }
 
+    /// The word that begins the next clause; commas between clauses say nothing.
+    fn clause(&mut self) -> &'a str {
+        if self.is(",") && CLAUSES.contains(&self.text(1)) {
+            self.next();
+        }
+        self.text(0)
+    }
+
     fn on(&mut self) -> Result<Option<Reference>> {
         match self.take("on") {
             true => self.one_reference().map(Some),
@@ -142,7 +190,7 @@ impl Parser<'_, '_> {
     /// What stands behind `on`.
     fn one_reference(&mut self) -> Result<Reference> {
         let reference = self.reference()?;
-        if self.is(",") {
+        if self.is(",") && !CLAUSES.contains(&self.text(1)) {
             return Err(Problem::new(self.offset(), "one set of nodes, or one template, can stand behind `on`: name nodes that have them all, or write a directive for each"));
         }
         Ok(reference)
@@ -261,7 +309,11 @@ impl Parser<'_, '_> {
             let from = if !self.take("=") {
                 NodesFrom::Entire
             } else if self.take("*") {
-                NodesFrom::Executing
+                // `**`, of old programs: all nodes there are.
+                match self.take("*") {
+                    true => NodesFrom::Entire,
+                    false => NodesFrom::Executing,
+                }
             } else {
                 NodesFrom::Subset(self.reference()?)
             };
@@ -496,7 +548,7 @@ impl Parser<'_, '_> {
     fn task(&mut self) -> Result<Directive> {
         self.expect("on")?;
         let on = self.one_reference()?;
-        let nocomm = self.take("nocomm");
+        let nocomm = self.clause() == "nocomm" && self.take("nocomm");
         Ok(Directive::Task { on, nocomm })
     }
 
@@ -513,18 +565,19 @@ impl Parser<'_, '_> {
             }
             variables = Some(names);
         }
-        self.expect("on")?;
-        let on = self.reference()?;
-        let mut found = Loop { variables, on, widen: None, reductions: Vec::new() };
+        let (mut on, mut widen, mut reductions) = (None, None, Vec::new());
         loop {
             let at = self.offset();
             match self.text(0) {
+                "on" if on.is_none() => {
+                    self.next();
+                    on = Some(self.reference()?);
+                }
                 "reduction" => {
                     self.next();
-                    found.reductions.push(self.reduction()?);
-                    continue;
+                    reductions.push(self.reduction()?);
                 }
-                "expand" | "margin" | "peel_and_wait" if found.widen.is_some() => {
+                "expand" | "margin" | "peel_and_wait" if widen.is_some() => {
                     return Err(Problem::new(
                         at,
                         "only one of `expand`, `margin` and `peel_and_wait` may stand in a loop directive",
@@ -532,11 +585,11 @@ impl Parser<'_, '_> {
                 }
                 "expand" => {
                     self.next();
-                    found.widen = Some(Widen::Expand(self.widths()?));
+                    widen = Some(Widen::Expand(self.widths()?));
                 }
                 "margin" => {
                     self.next();
-                    found.widen = Some(Widen::Margin(self.widths()?));
+                    widen = Some(Widen::Margin(self.widths()?));
                 }
                 "peel_and_wait" => {
                     self.next();
@@ -544,11 +597,15 @@ impl Parser<'_, '_> {
                     let id = self.assignment()?;
                     self.expect(",")?;
                     let widths = self.width_list()?;
-                    found.widen = Some(Widen::Peel(id, widths));
+                    widen = Some(Widen::Peel(id, widths));
                 }
-                "" => return Ok(Directive::Loop(Box::new(found))),
-                "," => drop(self.next()),
+                "," if on.is_some() || !reductions.is_empty() || widen.is_some() => drop(self.next()),
                 "acc" | "host" => self.place()?,
+                "" => {
+                    let Some(on) = on else { return Err(self.unexpected("`on`")) };
+                    return Ok(Directive::Loop(Box::new(Loop { variables, on, widen, reductions })));
+                }
+                _ if on.is_none() => return Err(self.unexpected("`on`")),
                 _ => return Err(self.unexpected("`reduction`, `expand`, `margin` or `peel_and_wait`")),
             }
         }
@@ -643,7 +700,7 @@ impl Parser<'_, '_> {
         self.expect(")")?;
         let mut halo = Halo { arrays, widths: None, orthogonal: false, id: None };
         loop {
-            match self.text(0) {
+            match self.clause() {
                 "width" => {
                     self.next();
                     halo.widths = Some(self.widths()?);
@@ -670,7 +727,7 @@ impl Parser<'_, '_> {
         }
         let (mut on, mut id) = (None, None);
         loop {
-            match self.text(0) {
+            match self.clause() {
                 "on" => on = self.on()?,
                 "async" => id = self.id()?,
                 "acc" | "host" => self.place()?,
@@ -683,7 +740,7 @@ impl Parser<'_, '_> {
         let variables = self.expressions()?;
         let (mut from, mut on, mut id) = (None, None, None);
         loop {
-            match self.text(0) {
+            match self.clause() {
                 "from" => {
                     self.next();
                     from = Some(self.reference()?);
@@ -712,7 +769,7 @@ impl Parser<'_, '_> {
     fn gmove(&mut self) -> Result<Directive> {
         let (mut mode, mut id) = (Mode::Collective, None);
         loop {
-            match self.text(0) {
+            match self.clause() {
                 "in" => mode = Mode::In,
                 "out" => mode = Mode::Out,
                 "collective" => {}
@@ -748,7 +805,7 @@ impl Parser<'_, '_> {
         self.expect(")")?;
         let (mut acquired, mut status) = (None, None);
         loop {
-            let slot = match self.text(0) {
+            let slot = match self.clause() {
                 "acquired_lock" if !unlock => &mut acquired,
                 "stat" => &mut status,
                 _ => return Ok(Directive::Lock { unlock, object, acquired, status }),

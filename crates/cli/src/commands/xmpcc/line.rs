@@ -49,6 +49,8 @@ pub(super) struct Asked {
     pub(super) show: bool,
     pub(super) mpi: bool,
     pub(super) omni_local: bool,
+    /// The first image is 1.
+    pub(super) images_from_1: bool,
     /// `-P`: text without line markers.
     pub(super) plain: bool,
     /// `-dM`: macros instead of text.
@@ -135,6 +137,7 @@ pub(super) fn asked(line: &[OsString]) -> Result<Asked, String> {
             // As the Omni compiler has it.
             "-omp" | "--openmp" => asked.words.push("-fopenmp".into()),
             "--omni-local-subscripts" => asked.omni_local = true,
+            "--images-from-1" => asked.images_from_1 = true,
             "-c" => asked.stage = Stage::Object,
             "-S" => asked.stage = Stage::Assembly,
             "-E" => asked.stage = Stage::Text,

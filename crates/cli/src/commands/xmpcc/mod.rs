@@ -35,6 +35,8 @@ Examples:
   kumiki xmpcc --omni-local-subscripts cg.c -o cg
                                            subscripts inside a loop that are not its variable are local, as the Omni compiler has it;
                                            `#pragma kumiki omni_local_subscripts` in the file does the same
+  kumiki xmpcc --images-from-1 old.c -o old
+                                           the first image of a coarray is `x:[1]`, as before XcalableMP 1.3; also `#pragma kumiki images_from_1`
 
 The compiler is that of CC, or cc; with --mpi, and for programs that name MPI, that of MPICC, or mpicc. All other options are the compiler's: -fopenmp, -D, -I, -std= and so on.";
 
@@ -205,7 +207,8 @@ fn translate(
         preprocessed = pragmas::with_expanded_pragmas(wrapper, &line, folder, &preprocessed)?;
     }
     files.find_more(&preprocessed);
-    let options = kumiki_xmp::Options { omni_local_subscripts: asked.omni_local };
+    let options =
+        kumiki_xmp::Options { omni_local_subscripts: asked.omni_local, images_from_1: asked.images_from_1 };
     match kumiki_xmp::translate(&preprocessed, &files.originals, &options) {
         Ok(text) => {
             let text = if asked.plain { without_markers(&text) } else { text };
