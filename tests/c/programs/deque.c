@@ -102,6 +102,19 @@ static void check_on(int rank)
         CHECK(load(one.ga + 8) < load(one.ga + 24) && acp_empty_deque(one));
     }
     acp_destroy_deque(one);
+    /* Filled exactly, some way into its block. */
+    one = acp_create_deque(0, rank);
+    acp_push_back_deque(one, bytes_of('a', 10), 10);
+    for (i = 0; i < 3; i++) {
+        acp_pop_front_deque(one, 5);
+        acp_pop_front_deque(one, 5);
+        acp_push_back_deque(one, bytes_of('b', 10), 10);
+        holds(one, "bbbbbbbbbb");
+    }
+    acp_pop_back_deque(one, 10);
+    acp_push_back_deque(one, bytes_of('c', 10), 10);
+    holds(one, "cccccccccc");
+    acp_destroy_deque(one);
     acp_destroy_deque(other);
 }
 
