@@ -105,6 +105,9 @@ fn channels_are_named(stage: &Stage) {
             "acp: rank 1: acp_wait_ch: a message of 16 bytes came into a buffer of 4: the rest is lost (channel with rank 0, from which it receives)",
             "acp: rank 1: acp_recv_ch: misuse: it has eight requests that nobody has waited for (channel with rank 0, from which it receives)",
             "acp: rank 1: acp_create_src_segbuf: misuse: a segment buffer with rank 0, of 4 segments of 0 bytes, cannot be",
+            "acp: rank 1: acp_create_src_segbuf: misuse: rank 2: there are 2 ranks, numbered from 0 (segment buffer with rank 2)",
+            "acp: rank 1: acp_create_dst_segbuf: misuse: rank -1: there are 2 ranks, numbered from 0",
+            "acp: rank 1: acp_create_ch: misuse: rank 2: there are 2 ranks, numbered from 0",
             "acp: rank 0: acp_free_segbuf: misuse: the segment buffer with rank 1 has been freed",
             "acp: rank 0: acp_free_ch: misuse: the channel with rank 1, to which it sends, has been freed",
         ] {

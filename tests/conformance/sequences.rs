@@ -99,9 +99,10 @@ impl<'w> Subject<'w> for Deque<'w> {
             words[2..4],
             [self.len().expect("len"), self.capacity().expect("capacity")].map(|count| count as u64)
         );
+        assert!(words[1] < words[3].max(1), "the offset {} is no index of {} bytes", words[1], words[3]);
         if words[2] > 0 {
             let [(first, _), _] = self.pieces(0..1).expect("pieces");
-            assert_eq!(first.bits(), words[0] + words[1] % words[3], "the first byte is at the offset");
+            assert_eq!(first.bits(), words[0] + words[1], "the first byte is at the offset");
         }
     }
 }

@@ -45,7 +45,7 @@ typedef struct kumiki_world kumiki_world;
 int kumiki_init(kumiki_world **world);
 /* Completes this rank's operations, waits for all ranks, leaves and frees the world, whatever the status; but if another thread is
    inside a call for 10 s more, nothing is done (KUMIKI_MISUSE), and it can be called again. What channels have begun is finished, for
-   30 s at most. */
+   30 s at most. The world is KUMIKI_MISUSE afterwards, also when there is another one. */
 int kumiki_finalize(kumiki_world *world);
 /* Renumbers the ranks and starts over: all ranks call it, with different numbers. Regions are gone, starter memory is zero. */
 int kumiki_reset(kumiki_world *world, uint32_t new_rank);
@@ -256,7 +256,8 @@ int kumiki_sender_start_free(kumiki_sender *sender, kumiki_request **request);
 /* Waits for the next message, of which `room` bytes are taken; if it is longer that is KUMIKI_MISUSE. `bytes` may be NULL. */
 int kumiki_receiver_receive(const kumiki_receiver *receiver, void *into, size_t room, size_t *bytes);
 int kumiki_receiver_start_receive(const kumiki_receiver *receiver, void *into, size_t room, kumiki_request **request);
-/* Whether a message has begun to come: 1 or 0. */
+/* Whether a message has begun to come: 1 or 0. It is 1 as well when none can come any more, because the sender was freed or is lost:
+   receiving says so then (KUMIKI_CLOSED, KUMIKI_PEER_LOST). */
 int kumiki_receiver_has_mail(const kumiki_receiver *receiver, int *has);
 /* Waits until the sender is freed, too. What was sent and is not received is dropped. */
 int kumiki_receiver_free(kumiki_receiver *receiver);

@@ -29,6 +29,7 @@ mod place;
 mod status;
 mod things;
 pub mod waitio;
+mod worlds;
 pub mod xmp;
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! was made in it is dropped first. So a thing is touched only while its place lets somebody be in the world.
 
 use crate::guard::misuse;
-use crate::place::{Inside, Place};
+use crate::place::Place;
+use crate::worlds;
 use kumiki::join::Join;
 use kumiki::{Error, Result, World};
 use std::any::Any;
@@ -13,29 +14,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
 
-/// Where the world of a handle is.
-#[derive(Clone)]
-pub(crate) enum Home {
-    /// With `acp_init`.
-    Acp,
-    /// With a `kumiki_world`.
-    Own(Arc<Place>),
-}
-
-impl Home {
-    pub(crate) fn place(&self) -> &Place {
-        match self {
-            Home::Acp => &crate::acp::WORLD,
-            Home::Own(place) => place,
-        }
-    }
-}
-
 /// Somebody who is in the world of a handle.
 pub(crate) struct Here<'a> {
     pub(crate) world: &'a World,
     join: Option<&'a Join>,
-    home: &'a Home,
+    home: &'static Place,
 }
 
 impl Here<'_> {
@@ -64,8 +47,8 @@ impl Here<'_> {
     }
 
     /// Where the world is.
-    pub(crate) fn place(&self) -> &Place {
-        self.home.place()
+    pub(crate) fn place(&self) -> &'static Place {
+        self.home
     }
 
     /// Keeps something for the program: its handle.
@@ -74,7 +57,7 @@ impl Here<'_> {
         table.last += 16;
         let number = table.last;
         let slot = Box::new(Slot(Mutex::new(Some(thing))));
-        table.things.insert(number, Arc::new(Entry { slot, home: self.home.clone() }));
+        table.things.insert(number, Arc::new(Entry { slot, home: self.home }));
         number as *mut H
     }
 }
@@ -107,7 +90,7 @@ impl<T: Send + 'static> Ending for Slot<T> {
 
 struct Entry {
     slot: Box<dyn Ending>,
-    home: Home,
+    home: &'static Place,
 }
 
 impl Entry {
@@ -119,9 +102,7 @@ impl Entry {
 
     /// Lets somebody be in the world.
     fn enter<R>(&self, work: impl FnOnce(&Here<'_>) -> Result<R>) -> Result<R> {
-        let enter =
-            |inside: &Inside| work(&Here { world: inside.world(), join: inside.join(), home: &self.home });
-        self.home.place().with_inside(enter)
+        enter_place(self.home, work)
     }
 }
 
@@ -164,18 +145,16 @@ thread_local! {
     static LAST: RefCell<Last> = const { RefCell::new(Last(0, Weak::new())) };
 }
 
-/// Does something in a world.
-///
-/// # Safety
-/// `world` must be a world, or NULL for that of `acp_init`.
-pub(crate) unsafe fn enter<R>(
+/// Does something in a world; NULL is that of `acp_init`.
+pub(crate) fn enter<R>(
     world: *const crate::api::KumikiWorld,
     work: impl FnOnce(&Here<'_>) -> Result<R>,
 ) -> Result<R> {
-    // SAFETY: as the caller promises.
-    let home = unsafe { world.as_ref() }.map_or(Home::Acp, |world| Home::Own(world.0.clone()));
-    let enter = |inside: &Inside| work(&Here { world: inside.world(), join: inside.join(), home: &home });
-    home.place().with_inside(enter)
+    enter_place(worlds::find(world)?, work)
+}
+
+fn enter_place<R>(home: &'static Place, work: impl FnOnce(&Here<'_>) -> Result<R>) -> Result<R> {
+    home.with_inside(|inside| work(&Here { world: inside.world(), join: inside.join(), home }))
 }
 
 /// Does something with a thing, which nobody else uses meanwhile.
@@ -264,7 +243,7 @@ pub(crate) fn end_all(place: &Place) {
     }
     let ended: Vec<Arc<Entry>> = {
         let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
-        let is_its = |entry: &Arc<Entry>| std::ptr::eq(entry.home.place(), place);
+        let is_its = |entry: &Arc<Entry>| std::ptr::eq(entry.home, place);
         let numbers: Vec<usize> =
             table.things.iter().filter(|(_, entry)| is_its(entry)).map(|(number, _)| *number).collect();
         numbers.iter().filter_map(|number| table.things.remove(number)).collect()

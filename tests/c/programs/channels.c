@@ -1,5 +1,6 @@
 /* Channels: every pair of ranks, messages of all lengths, requests waited for in any order, ends made and freed in any order. */
 #include "check.h"
+#include <unistd.h>
 
 enum { LARGEST = 200000 };
 
@@ -23,7 +24,7 @@ static void ring(unsigned char *out, unsigned char *in)
     static const size_t sizes[] = {0, 1, 8, 1023, 1024, 1025, 16384, 20000, 32767, 32768, 100000, LARGEST};
     int me = acp_rank(), procs = acp_procs(), next = (me + 1) % procs, last = (me + procs - 1) % procs;
     acp_ch_t right = acp_create_ch(me, next);
-    acp_ch_t left = next == me ? right : acp_create_ch(last, me);
+    acp_ch_t left = acp_create_ch(last, me);
     size_t i;
     CHECK(right != NULL && left != NULL);
     for (i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
@@ -38,7 +39,7 @@ static void ring(unsigned char *out, unsigned char *in)
         expect(in, sizes[i], last + (int)i);
     }
     /* A message that is longer than the buffer: what fits is there. */
-    if (procs > 1) {
+    {
         acp_request_t sending = acp_nbsend_ch(right, out, 3000), receiving;
         memset(in, 255, 200);
         receiving = acp_nbrecv_ch(left, in, 100);
@@ -47,8 +48,7 @@ static void ring(unsigned char *out, unsigned char *in)
         CHECK(in[100] == 255);
     }
     CHECK(acp_free_ch(left) == 0);
-    if (right != left)
-        CHECK(acp_free_ch(right) == 0);
+    CHECK(acp_free_ch(right) == 0);
 }
 
 /* Eight requests may be open; they are waited for in any order, and all at once. */
@@ -137,6 +137,142 @@ static void several(void)
     }
 }
 
+/* Begins to send a number by a channel, or to receive one. */
+static void send_number(acp_ch_t channel, int number)
+{
+    CHECK(acp_send_ch(channel, &number, sizeof number) == 0);
+}
+
+static void receive_number(acp_ch_t channel, int number)
+{
+    int came = -1;
+    CHECK(acp_recv_ch(channel, &came, sizeof came) == sizeof came && came == number);
+}
+
+/* Channels of a process with itself that are used for both: each has its own messages. */
+static void both_ways(int receives_first, unsigned char *out, unsigned char *in)
+{
+    int me = acp_rank(), i;
+    acp_ch_t channels[3];
+    acp_request_t receives[3], sending;
+    for (i = 0; i < 3; i++) {
+        channels[i] = acp_create_ch(me, me);
+        CHECK(channels[i] != NULL);
+    }
+    for (i = 0; i < 3 && !receives_first; i++)
+        send_number(channels[i], i);
+    for (i = 2; i >= 0 && !receives_first; i--)
+        receive_number(channels[i], i);
+    for (i = 0; i < 3; i++)
+        CHECK((receives[i] = acp_nbrecv_ch(channels[i], in, LARGEST)) != NULL);
+    for (i = 2; i >= 0; i--) {
+        fill(out, LARGEST, i);
+        sending = acp_nbsend_ch(channels[i], out, (size_t)(i == 1 ? LARGEST : 10));
+        CHECK(acp_wait_ch(receives[i]) == (size_t)(i == 1 ? LARGEST : 10));
+        expect(in, (size_t)(i == 1 ? LARGEST : 10), i);
+        CHECK(acp_wait_ch(sending) == 0);
+    }
+    CHECK(acp_free_ch(channels[1]) == 0 && acp_free_ch(channels[0]) == 0 && acp_free_ch(channels[2]) == 0);
+}
+
+/* Two channels of a process with itself, one to send and one to receive, beside one that is used for both. */
+static void with_itself(int order, unsigned char *out, unsigned char *in)
+{
+    int me = acp_rank(), i;
+    acp_ch_t own = acp_create_ch(me, me), to, from;
+    acp_request_t sending, receiving;
+    send_number(own, 7);
+    to = order & 1 ? acp_create_ch(me, me) : NULL;
+    from = acp_create_ch(me, me);
+    to = to == NULL ? acp_create_ch(me, me) : to;
+    receive_number(own, 7);
+    for (i = 0; i < 40; i++) {
+        size_t size = (size_t)(i % 4 == 3 ? LARGEST : i * 100);
+        fill(out, size, i);
+        receiving = order & 2 ? acp_nbrecv_ch(from, in, LARGEST) : NULL;
+        sending = acp_nbsend_ch(to, out, size);
+        receiving = receiving == NULL ? acp_nbrecv_ch(from, in, LARGEST) : receiving;
+        CHECK(sending != NULL && receiving != NULL);
+        CHECK(acp_wait_ch(receiving) == size && acp_wait_ch(sending) == 0);
+        expect(in, size, i);
+    }
+    /* The other way round, too. */
+    send_number(from, 8);
+    receive_number(to, 8);
+    send_number(own, 9);
+    receive_number(own, 9);
+    CHECK(acp_free_ch(order & 4 ? to : from) == 0);
+    CHECK(acp_free_ch(own) == 0);
+    CHECK(acp_free_ch(order & 4 ? from : to) == 0);
+}
+
+/* Both neighbours of a ring of one are this process: those that are made first meet. What was sent on a channel that has been freed may
+   still be received. */
+static void neighbours(void)
+{
+    int me = acp_rank(), i;
+    acp_ch_t to[2], from[2];
+    for (i = 0; i < 2; i++) {
+        to[i] = acp_create_ch(me, me);
+        from[i] = acp_create_ch(me, me);
+    }
+    for (i = 0; i < 2; i++)
+        send_number(to[i], i);
+    for (i = 0; i < 2; i++)
+        receive_number(from[i], i);
+    for (i = 0; i < 2; i++)
+        CHECK(acp_free_ch(to[i]) == 0 && acp_free_ch(from[i]) == 0);
+    for (i = 0; i < 3; i++) {
+        to[0] = acp_create_ch(me, me);
+        from[0] = acp_create_ch(me, me);
+        send_number(to[0], 1);
+        send_number(to[0], 2);
+        CHECK(acp_free_ch(to[0]) == 0);
+        if (i < 2)
+            receive_number(from[0], 1);
+        if (i < 1)
+            receive_number(from[0], 2);
+        CHECK(acp_free_ch(from[0]) == 0);
+    }
+    /* One that is used by nobody, and one that is only sent on. */
+    from[0] = acp_create_ch(me, me);
+    CHECK(acp_free_ch(from[0]) == 0);
+    to[0] = acp_create_ch(me, me);
+    send_number(to[0], 1);
+    CHECK(acp_free_ch(to[0]) == 0);
+}
+
+/* What was begun goes on while the program asks for something else. */
+static void asking(unsigned char *out, unsigned char *in)
+{
+    int me = acp_rank(), procs = acp_procs(), round;
+    volatile uint64_t *told = my_word(70);
+    acp_ch_t channel;
+    acp_request_t request;
+    if (procs < 2 || me > 1)
+        return;
+    for (round = 1; round <= 4; round++) {
+        size_t size = (size_t)(round % 2 == 0 ? LARGEST : 100);
+        if (me == 1)
+            usleep(20000);
+        channel = acp_create_ch(0, 1);
+        if (me == 1) {
+            CHECK(acp_recv_ch(channel, in, LARGEST) == (int)size);
+            *my_word(71) = (uint64_t)round;
+            copy_now(word_ga(0, 70), word_ga(1, 71), 8);
+        } else {
+            request = acp_nbsend_ch(channel, out, size);
+            while (*told != (uint64_t)round)
+                if (round < 3)
+                    copy_now(word_ga(0, 72), word_ga(1, 72), 8);
+                else
+                    acp_inquire(1);
+            CHECK(acp_wait_ch(request) == 0);
+        }
+        CHECK(acp_free_ch(channel) == 0);
+    }
+}
+
 /* What is not waited for is sent before the end. */
 static void unfinished(unsigned char *out, unsigned char *in)
 {
@@ -156,11 +292,18 @@ static void unfinished(unsigned char *out, unsigned char *in)
 int main(int argc, char **argv)
 {
     unsigned char *out = (unsigned char *)malloc(LARGEST), *in = (unsigned char *)malloc(LARGEST);
+    int order;
     CHECK(acp_init(&argc, &argv) == 0);
     ring(out, in);
     eight(out, in);
     several();
     ring(out, in);
+    both_ways(0, out, in);
+    both_ways(1, out, in);
+    for (order = 0; order < 8; order++)
+        with_itself(order, out, in);
+    neighbours();
+    asking(out, in);
     unfinished(out, in);
     CHECK(acp_finalize() == 0);
     free(out);

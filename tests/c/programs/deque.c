@@ -22,6 +22,7 @@ static void holds(acp_deque_t deque, const char *bytes)
     }
     CHECK(acp_distance_deque_it(acp_begin_deque(deque), acp_end_deque(deque)) == (int)size);
     CHECK(load(deque.ga + 16) == size && load(deque.ga + 24) == acp_capacity_deque(deque));
+    CHECK(load(deque.ga + 8) < load(deque.ga + 24) || load(deque.ga + 8) == 0);
     if (size == 0)
         return;
     pieces = acp_dereference_deque_it(acp_begin_deque(deque), size);
@@ -89,6 +90,30 @@ static void check_on(int rank)
         }
     }
     CHECK(acp_size_deque(one) == 40);
+    /* One that is filled again when it is empty, at either end: its first byte lies where the header says. */
+    acp_clear_deque(one);
+    for (i = 0; i < 300; i++) {
+        size_t bytes = (size_t)(i * 37 % 41 + 1);
+        (i % 3 == 0 ? acp_push_front_deque : acp_push_back_deque)(one, bytes_of('a', bytes), bytes);
+        CHECK(load(one.ga + 8) < load(one.ga + 24));
+        CHECK(acp_at_deque(one, 0) == load(one.ga) + load(one.ga + 8));
+        acp_pop_front_deque(one, bytes / 2);
+        acp_pop_front_deque(one, bytes - bytes / 2);
+        CHECK(load(one.ga + 8) < load(one.ga + 24) && acp_empty_deque(one));
+    }
+    acp_destroy_deque(one);
+    /* Filled exactly, some way into its block. */
+    one = acp_create_deque(0, rank);
+    acp_push_back_deque(one, bytes_of('a', 10), 10);
+    for (i = 0; i < 3; i++) {
+        acp_pop_front_deque(one, 5);
+        acp_pop_front_deque(one, 5);
+        acp_push_back_deque(one, bytes_of('b', 10), 10);
+        holds(one, "bbbbbbbbbb");
+    }
+    acp_pop_back_deque(one, 10);
+    acp_push_back_deque(one, bytes_of('c', 10), 10);
+    holds(one, "cccccccccc");
     acp_destroy_deque(one);
     acp_destroy_deque(other);
 }

@@ -62,6 +62,8 @@ static void check_channels(void)
         CHECK(acp_ack_segbuf(segbuf) == -1 && acp_nbsend_ch(ch, bytes, 4) == NULL);
         CHECK(acp_wait_ch(acp_nbrecv_ch(ch, bytes, 4)) == 4);
         CHECK(acp_create_src_segbuf(other, memory, 0, 4) == NULL);
+        CHECK(acp_create_src_segbuf(2, memory, 16, 4) == NULL && acp_create_dst_segbuf(-1, memory, 16, 4) == NULL);
+        CHECK(acp_create_ch(1, 2) == NULL);
         for (i = 0; i < 8; i++)
             CHECK((requests[i] = acp_nbrecv_ch(ch, bytes, 1)) != NULL);
         CHECK(acp_recv_ch(ch, bytes, 1) == -1);

@@ -100,6 +100,47 @@ static void check_ledger(kumiki_world *world)
     CHECK(kumiki_alloc(world, (size_t)1 << 46, &region) == KUMIKI_OUT_OF_MEMORY);
 }
 
+/* A number that is no world is found out wherever a world is wanted. */
+static void is_no_world(kumiki_world *world)
+{
+    kumiki_address word = 0;
+    kumiki_group *group = NULL;
+    uint64_t value = 0;
+    CHECK(kumiki_rank(world) == -1 && strstr(kumiki_last_error(), "no such world") != NULL);
+    CHECK(kumiki_ranks(world) == -1 && kumiki_pointer(world, 0) == NULL);
+    CHECK(kumiki_sync(world) == KUMIKI_MISUSE && kumiki_complete_all(world) == KUMIKI_MISUSE);
+    CHECK(kumiki_starter(world, 0, &word) == KUMIKI_MISUSE && kumiki_get(world, &value, 0, 8) == KUMIKI_MISUSE);
+    CHECK(kumiki_alloc(world, 8, &word) == KUMIKI_MISUSE && kumiki_group_create(world, NULL, &group) == KUMIKI_MISUSE);
+    CHECK(kumiki_register(world, &value, 8, &word) == KUMIKI_MISUSE && kumiki_abort(world, "nobody") == KUMIKI_MISUSE);
+    CHECK(kumiki_reset(world, 0) == KUMIKI_MISUSE && kumiki_finalize(world) == KUMIKI_MISUSE);
+    CHECK(kumiki_join_leave(world) == KUMIKI_MISUSE);
+}
+
+/* Worlds one after the other: the handle of one that has ended does not come to life with the next one. */
+static void check_handles(void)
+{
+    static const uintptr_t NUMBERS[] = {1, 8, 16, 24, 4096, ~(uintptr_t)0};
+    kumiki_world *world = NULL, *first;
+    kumiki_group *group = NULL;
+    size_t i;
+    OK(kumiki_init(&world));
+    for (i = 0; i < sizeof NUMBERS / sizeof NUMBERS[0]; i++)
+        is_no_world((kumiki_world *)NUMBERS[i]);
+    OK(kumiki_group_create(world, NULL, &group));
+    is_no_world((kumiki_world *)(void *)group);
+    CHECK(kumiki_group_free((kumiki_group *)(void *)world) == KUMIKI_MISUSE);
+    OK(kumiki_group_free(group));
+    first = world;
+    OK(kumiki_finalize(world));
+    is_no_world(first);
+    OK(kumiki_init(&world));
+    CHECK(world != first && kumiki_rank(world) >= 0);
+    is_no_world(first);
+    OK(kumiki_finalize(world));
+    is_no_world(first);
+    is_no_world(world);
+}
+
 int main(void)
 {
     kumiki_world *world = NULL;
@@ -126,5 +167,6 @@ int main(void)
     OK(kumiki_finalize(world));
     CHECK(kumiki_finalize(NULL) == KUMIKI_MISUSE);
     CHECK(kumiki_abort(NULL, "nobody") == KUMIKI_CLOSED);
+    check_handles();
     return 0;
 }

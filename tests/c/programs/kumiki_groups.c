@@ -374,8 +374,8 @@ static void misuse(void)
     MISUSE(kumiki_group_allreduce(group, &number, ~(size_t)0, KUMIKI_U64, KUMIKI_ADD), "count");
     MISUSE(kumiki_group_allreduce(group, &number, 1, 77, KUMIKI_ADD), "type");
     MISUSE(kumiki_group_allreduce(group, &number, 1, -1, KUMIKI_ADD), "type");
-    MISUSE(kumiki_group_allreduce(group, &number, 1, KUMIKI_U64, 77), "operation");
-    MISUSE(kumiki_group_allreduce(group, &number, 1, KUMIKI_F64, KUMIKI_AND), "operation");
+    MISUSE(kumiki_group_allreduce(group, &number, 1, KUMIKI_U64, 77), "operation: there is none of number 77");
+    MISUSE(kumiki_group_allreduce(group, &number, 1, KUMIKI_F64, KUMIKI_AND), "KUMIKI_AND does not combine elements of KUMIKI_F64");
     MISUSE(kumiki_group_start_allreduce(group, &number, 1, KUMIKI_F64, KUMIKI_XOR, &request), "operation");
     MISUSE(kumiki_group_start_allreduce(group, &number, 1, KUMIKI_F64, KUMIKI_ADD, NULL), "request");
     MISUSE(kumiki_group_start_broadcast(group, 0, NULL, 8, &request), "data");

@@ -262,6 +262,10 @@ static void channels(unsigned char *out, unsigned char *in)
     stale = right;
     OK(kumiki_sender_start_free(right, &sending));
     MISUSE(kumiki_sender_send(stale, out, 1), "no such sender");
+    /* There is nothing to wait for any more. */
+    for (has = 0; !has;)
+        OK(kumiki_receiver_has_mail(left, &has));
+    CHECK(kumiki_receiver_receive(left, in, 1, &bytes) == KUMIKI_CLOSED);
     OK(kumiki_receiver_free(left));
     OK(kumiki_request_wait(&sending, NULL));
     MISUSE(kumiki_receiver_free(left), "no such receiver");

@@ -90,7 +90,8 @@ static void halos(void)
     MISUSE(kumiki_halo_exchange(halo, same), "fields");
     MISUSE(kumiki_halo_finish(halo, fields), "started");
     MISUSE(kumiki_halo_overlap(halo, fields, NULL, NULL), "work");
-    MISUSE(kumiki_halo_create(grid, 0, piece, ghosts, 1, 2, &wrong), "element_bytes");
+    MISUSE(kumiki_halo_create(grid, 0, piece, ghosts, 1, 2, &wrong), "element_bytes: 0");
+    MISUSE(kumiki_halo_create(grid, 8, piece, ghosts, 1, 0, &wrong), "fields: 0");
     MISUSE(kumiki_halo_create(grid, 8, NULL, ghosts, 1, 2, &wrong), "extents");
     MISUSE(kumiki_halo_create(grid, 8, piece, NULL, 1, 2, &wrong), "ghosts");
     MISUSE(kumiki_halo_create(grid, 8, piece, ghosts, 1, 2, NULL), "halo");
@@ -211,7 +212,7 @@ static void relays(void)
     CHECK((relay != NULL) == (me == 0) && (me == 0 || kumiki_relay_position(relay) == -1));
     if (relay != NULL)
         OK(kumiki_relay_close(relay));
-    CHECK(kumiki_relay_create(world, NULL, 0, 0, 1, &relay) == KUMIKI_MISUSE);
+    MISUSE(kumiki_relay_create(world, NULL, 0, 0, 1, &relay), "a relay of 1 buckets of 0");
     MISUSE(kumiki_relay_create(world, NULL, 0, 8, 1, NULL), "relay");
     OK(kumiki_sync(world));
 }

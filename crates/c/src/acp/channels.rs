@@ -3,6 +3,7 @@
 //! A channel and a request are numbers that look like pointers to C. A program has at most eight requests of a channel that it has not
 //! waited for; the ninth is refused.
 
+use super::alone::Use;
 use super::freed::Freed;
 use super::types::rank_of;
 use super::{complain, edge, WORLD};
@@ -12,6 +13,7 @@ use kumiki::raw::channels::{self, ChannelEnd, Received, Request};
 use kumiki::{Error, GlobalAddress, Result, World};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,13 +47,14 @@ pub struct ChannelRequest {
 
 /// The ends of a channel that this process has.
 #[derive(Clone, Copy)]
-struct Ends {
-    sender: Option<ChannelEnd>,
-    receiver: Option<ChannelEnd>,
+pub(super) struct Ends {
+    pub(super) sender: Option<ChannelEnd>,
+    pub(super) receiver: Option<ChannelEnd>,
     /// Requests that nobody has waited for.
     sends: usize,
     receives: usize,
     between: Between,
+    pub(super) used: Use,
 }
 
 /// Which channel it is: what messages name it by, made only when there is one to write.
@@ -75,7 +78,7 @@ impl Between {
 
 /// What a request is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Send,
     Receive,
     Free,
@@ -95,15 +98,28 @@ struct Asked {
 }
 
 /// All channels and requests of this process.
-struct Tables {
-    channels: BTreeMap<usize, Ends>,
+pub(super) struct Tables {
+    pub(super) channels: BTreeMap<usize, Ends>,
     asked: BTreeMap<usize, Asked>,
     freed: Freed,
     last: usize,
+    /// What was sent on a channel of this process with itself that has been freed, for another one that may meet it.
+    pub(super) left: BTreeMap<usize, ChannelEnd>,
+    /// Ends that receive, and that nobody has any more: to be freed.
+    pub(super) spare: Vec<ChannelEnd>,
 }
 
-static TABLES: Mutex<Tables> =
-    Mutex::new(Tables { channels: BTreeMap::new(), asked: BTreeMap::new(), freed: Freed::new(), last: 0 });
+static TABLES: Mutex<Tables> = Mutex::new(Tables {
+    channels: BTreeMap::new(),
+    asked: BTreeMap::new(),
+    freed: Freed::new(),
+    last: 0,
+    left: BTreeMap::new(),
+    spare: Vec::new(),
+});
+
+/// Whether something was begun that may have to go on.
+static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 fn tables() -> MutexGuard<'static, Tables> {
     TABLES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -116,7 +132,7 @@ impl Tables {
         self.last
     }
 
-    fn ends(&mut self, channel: usize) -> Result<&mut Ends> {
+    pub(super) fn ends(&mut self, channel: usize) -> Result<&mut Ends> {
         let freed = &self.freed;
         self.channels.get_mut(&channel).ok_or_else(|| match freed.find(channel) {
             Some(name) => misuse(format!("the {name}, has been freed")),
@@ -131,6 +147,31 @@ pub(super) fn forget_all() {
     tables.channels.clear();
     tables.asked.clear();
     tables.freed.clear();
+    tables.left.clear();
+    tables.spare.clear();
+}
+
+/// Lets channels go on while the program waits for something else, if something of them is not done.
+pub(super) fn go_on(world: &World) {
+    if UNDER_WAY.load(Ordering::Relaxed) {
+        // Before the look: what another thread begins meanwhile is not missed.
+        UNDER_WAY.store(false, Ordering::Relaxed);
+        if channels::look_after(world) {
+            UNDER_WAY.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Frees the ends that nobody has any more, and nobody hears of.
+fn free_spare(world: &World) {
+    let spare = tables().take_spare();
+    spare.into_iter().for_each(|receiver| drop(free_receiver(world, receiver)));
+}
+
+/// Frees an end that receives, without waiting for its sender: it goes on by itself.
+fn free_receiver(world: &World, receiver: ChannelEnd) -> Result<()> {
+    channels::forget(world, channels::start_free(world, receiver)?);
+    Ok(())
 }
 
 /// Waits until all processes have come here. What one has begun to send or receive another may need before it comes: so channels go on
@@ -182,7 +223,8 @@ pub extern "C" fn acp_create_ch(sender: c_int, receiver: c_int) -> *mut Channel 
             let mut tables = tables();
             let number = tables.next();
             let between = Between { ranks: (sender, receiver), sends: me == sender };
-            let ends = Ends { sender: to, receiver: from, sends: 0, receives: 0, between };
+            let used = if sender == receiver { Use::Unknown } else { Use::Settled };
+            let ends = Ends { sender: to, receiver: from, sends: 0, receives: 0, between, used };
             tables.channels.insert(number, ends);
             Ok(number as *mut Channel)
         })
@@ -195,7 +237,7 @@ fn ask(
     size: usize,
     begin: impl FnOnce(&World, Ends) -> Result<(Vec<Request>, Option<GlobalAddress>)>,
 ) -> Result<*mut ChannelRequest> {
-    let ends = *tables().ends(channel)?;
+    let ends = tables().ends_for(channel, kind)?;
     let open = if kind == Kind::Send { ends.sends } else { ends.receives };
     if kind != Kind::Free && open >= MOST_REQUESTS {
         // What programs that send as fast as they can expect: no error.
@@ -205,6 +247,7 @@ fn ask(
         let between = ends.between;
         let begun = begin(world, ends);
         let (requests, registered) = begun.map_err(|error| about(error, &between.name()))?;
+        UNDER_WAY.store(true, Ordering::Relaxed);
         let mut tables = tables();
         let number = tables.next();
         if kind == Kind::Free {
@@ -218,6 +261,8 @@ fn ask(
                 Kind::Free => drop(tables.channels.remove(&channel)),
             }
         }
+        drop(tables);
+        free_spare(world);
         Ok(number as *mut ChannelRequest)
     })
 }
@@ -302,11 +347,9 @@ pub extern "C" fn acp_nbfree_ch(ch: *mut Channel) -> *mut ChannelRequest {
 
 fn free(channel: usize) -> Result<*mut ChannelRequest> {
     ask(channel, Kind::Free, 0, |world, ends| {
-        // The receiver need not wait for the sender: two processes may free what they receive first. Its end goes on by itself.
-        if let Some(receiver) = ends.receiver {
-            let freed = channels::start_free(world, receiver)?;
-            channels::forget(world, freed);
-        }
+        // The receiver need not wait for the sender: two processes may free what they receive first.
+        let receiver = ends.receiver.filter(|receiver| !tables().leave(channel, *receiver));
+        receiver.map_or(Ok(()), |receiver| free_receiver(world, receiver))?;
         let freed = ends.sender.map(|sender| channels::start_free(world, sender)).transpose()?;
         Ok((freed.into_iter().collect(), None))
     })

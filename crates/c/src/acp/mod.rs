@@ -16,10 +16,12 @@
 //! | `workspace.rs` | one block over all ranks |
 //! | `freed.rs` | what a program has freed a short time ago, for messages |
 //! | `channels.rs`, `segbuf.rs` | messages and segments from one process to another |
+//! | `alone.rs` | channels of a process with itself |
 //!
 //! The interface has few error returns: a failing call prints one line on standard error (once; those like it are counted), then gives
 //! the value that stands for failure.
 
+mod alone;
 pub mod channels;
 mod ending;
 mod freed;

@@ -1,6 +1,6 @@
 //! Copies, atomics, completion.
 
-use super::{edge, WORLD};
+use super::{channels, edge, WORLD};
 use crate::guard::misuse;
 use kumiki::raw;
 use kumiki::{AtomicOp, GlobalAddress, Handle, Order, Result, World};
@@ -96,7 +96,10 @@ fn last_of(world: &World, handle: i64) -> Option<Handle> {
 #[no_mangle]
 pub extern "C" fn acp_complete(handle: i64) {
     edge("acp_complete", (), || {
-        WORLD.with(|world| last_of(world, handle).map_or(Ok(()), |handle| world.complete(handle)))
+        WORLD.with(|world| {
+            channels::go_on(world);
+            last_of(world, handle).map_or(Ok(()), |handle| world.complete(handle))
+        })
     });
 }
 
@@ -105,6 +108,7 @@ pub extern "C" fn acp_complete(handle: i64) {
 pub extern "C" fn acp_inquire(handle: i64) -> c_int {
     edge("acp_inquire", 0, || {
         WORLD.with(|world| {
+            channels::go_on(world);
             // A handle that was never issued: everything that was is before it.
             let last = if handle > 0 {
                 raw::memory(world).last_issued().min(Handle::from_number(handle as u64))

@@ -1,5 +1,6 @@
 //! The structs of `acp.h`, and what they are in Rust.
 
+use super::WORLD;
 use crate::guard::misuse;
 use kumiki::data::LARGEST_ITEM;
 use kumiki::{GlobalAddress, GlobalPtr, Result, World};
@@ -47,7 +48,11 @@ pub(super) fn pointer(ga: u64) -> GlobalPtr<u8> {
 
 /// A rank as C gives it.
 pub(super) fn rank_of(rank: c_int) -> Result<u32> {
-    u32::try_from(rank).map_err(|_| misuse(format!("rank {rank} cannot be")))
+    u32::try_from(rank).or_else(|_| {
+        WORLD.with(|world| {
+            Err(misuse(format!("rank {rank}: there are {} ranks, numbered from 0", world.ranks())))
+        })
+    })
 }
 
 /// An index as C gives it.

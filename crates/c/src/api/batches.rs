@@ -41,8 +41,7 @@ pub unsafe extern "C" fn kumiki_stream_create(
             unsafe { stream.write(here.keep(made)) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }
 
@@ -149,8 +148,7 @@ macro_rules! batches {
                 // SAFETY: as the caller promises.
                 let values = unsafe { list(values, count, "values") }?;
                 let pairs = words.iter().map(|bits| word(*bits)).zip(values.iter().copied());
-                // SAFETY: as the caller promises.
-                unsafe { things::enter(world, |here| here.world.put_many(pairs)) }
+                things::enter(world, |here| here.world.put_many(pairs))
             })
         }
 
@@ -172,8 +170,7 @@ macro_rules! batches {
                 apart((words.as_ptr().cast(), bytes.0), (into.cast_const().cast(), bytes.1))?;
                 // SAFETY: as the caller promises.
                 let into = unsafe { list_mut(into, count, "into") }?;
-                // SAFETY: as the caller promises.
-                unsafe { things::enter(world, |here| get_many(here.world, words, into)) }
+                things::enter(world, |here| get_many(here.world, words, into))
             })
         }
 
@@ -215,10 +212,7 @@ macro_rules! batches {
                     // SAFETY: as the caller promises.
                     false => Some(unsafe { list_mut(old, count, "old") }?),
                 };
-                // SAFETY: as the caller promises.
-                unsafe {
-                    things::enter(world, |here| change_many(here.world, number, words, (first, second), old))
-                }
+                things::enter(world, |here| change_many(here.world, number, words, (first, second), old))
             })
         }
     };

@@ -45,8 +45,7 @@ pub unsafe extern "C" fn kumiki_sender_create(
             unsafe { sender.write(here.keep(Arc::new(made))) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }
 
@@ -79,8 +78,7 @@ pub unsafe extern "C" fn kumiki_receiver_create(
             unsafe { receiver.write(here.keep(Arc::new(made))) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }
 

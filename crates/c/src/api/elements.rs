@@ -4,7 +4,7 @@ use super::{edge, give};
 use crate::guard::misuse;
 use kumiki::comm::{And, Integer, Located, Max, MaxAt, Min, MinAt, Number, Operation, Or, Product, Sum, Xor};
 use kumiki::raw::groups::{merge, Combination};
-use kumiki::{Pod, Result, Zeroable};
+use kumiki::{Error, Pod, Result, Zeroable};
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{PoisonError, RwLock};
@@ -225,6 +225,50 @@ fn on_pair<P: Pair>(operation: c_int) -> Option<Known> {
     })
 }
 
+/// The names of operations, which are numbered from 1.
+const OPERATIONS: [&str; 9] = [
+    "KUMIKI_COMPARE_SWAP",
+    "KUMIKI_SWAP",
+    "KUMIKI_ADD",
+    "KUMIKI_XOR",
+    "KUMIKI_OR",
+    "KUMIKI_AND",
+    "KUMIKI_MIN",
+    "KUMIKI_MAX",
+    "KUMIKI_MULTIPLY",
+];
+
+/// The names of types of elements, by number.
+const TYPES: [&str; 17] = [
+    "KUMIKI_OWN",
+    "KUMIKI_I8",
+    "KUMIKI_U8",
+    "KUMIKI_I16",
+    "KUMIKI_U16",
+    "KUMIKI_I32",
+    "KUMIKI_U32",
+    "KUMIKI_I64",
+    "KUMIKI_U64",
+    "KUMIKI_F32",
+    "KUMIKI_F64",
+    "KUMIKI_I32_AT",
+    "KUMIKI_U32_AT",
+    "KUMIKI_F32_AT",
+    "KUMIKI_I64_AT",
+    "KUMIKI_U64_AT",
+    "KUMIKI_F64_AT",
+];
+
+/// Why elements of a type are not combined so.
+fn cannot_combine(element: c_int, operation: c_int) -> Error {
+    let name = usize::try_from(operation - 1).ok().and_then(|place| OPERATIONS.get(place));
+    let elements = TYPES[element as usize];
+    match name {
+        Some(name) => misuse(format!("operation: {name} does not combine elements of {elements}")),
+        None => misuse(format!("operation: there is none of number {operation}, for elements of {elements}")),
+    }
+}
+
 /// What elements of a type and an operation come to.
 pub(crate) fn how(element: c_int, operation: c_int) -> Result<How> {
     if operation >= FIRST_OWN || element == OWN {
@@ -249,8 +293,7 @@ pub(crate) fn how(element: c_int, operation: c_int) -> Result<How> {
         16 => on_pair::<F64At>(operation),
         _ => return Err(misuse(format!("type: {element} is none; see enum kumiki_type"))),
     };
-    let none = || misuse(format!("operation: {operation} is none for elements of type {element}"));
-    known.map(|known| How(Kind::Known(known))).ok_or_else(none)
+    known.map(|known| How(Kind::Known(known))).ok_or_else(|| cannot_combine(element, operation))
 }
 
 /// The operations of the program, and the number of the last one.

@@ -123,8 +123,7 @@ pub unsafe extern "C" fn kumiki_group_create(
             unsafe { keep(here, group, GroupThing::Own(made)) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }
 

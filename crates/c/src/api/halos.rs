@@ -98,10 +98,12 @@ pub unsafe extern "C" fn kumiki_halo_create(
             let extents = unsafe { list(extents, dimensions, "extents") }?;
             // SAFETY: as the caller promises; there are as many pairs.
             let ghosts = unsafe { list(ghosts.cast::<[usize; 2]>(), dimensions, "ghosts") }?;
-            if element_bytes == 0 || fields == 0 {
-                let wrong =
-                    format!("element_bytes and fields: {fields} fields of {element_bytes} bytes an element");
-                return Err(misuse(wrong));
+            for (name, value) in [("element_bytes", element_bytes), ("fields", fields)] {
+                if value == 0 {
+                    return Err(misuse(format!(
+                        "{name}: 0; a halo has at least one field, of elements of at least 1 byte"
+                    )));
+                }
             }
             let mut options = HaloOptions::sides(ghosts).fields(fields);
             if corners != 0 {

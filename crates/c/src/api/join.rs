@@ -4,15 +4,15 @@
 
 use super::buffers::{list, readable};
 use super::groups::{self, GroupThing, KumikiGroup};
-use super::{edge, edge_or, give, limit, KumikiWorld};
+use super::{edge, edge_or, give, limit, place, KumikiWorld};
 use crate::guard::misuse;
-use crate::place::{Inside, Place};
+use crate::place::Inside;
 use crate::things::{self, Here};
+use crate::worlds;
 use kumiki::join::{Join, JoinOptions};
 use kumiki::raw::channels;
 use kumiki::Result;
 use std::ffi::{c_char, c_int, c_void, CStr};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// So long others are waited for with what channels have begun, when a process leaves.
@@ -141,10 +141,9 @@ pub unsafe extern "C" fn kumiki_join_init(
         unsafe { give(world, "the world", std::ptr::null_mut()) }?;
         // SAFETY: as the caller promises.
         let wanted = unsafe { wanted(options) }?;
-        let place = Box::new(KumikiWorld(Arc::new(Place::new())));
-        place.0.enter_inside(|| wanted.init().map(Inside::Join))?;
+        let joined = worlds::enter(|| wanted.init().map(Inside::Join))?;
         // SAFETY: as the caller promises.
-        unsafe { give(world, "the world", Box::into_raw(place)) }
+        unsafe { give(world, "the world", joined) }
     })
 }
 
@@ -158,27 +157,18 @@ pub unsafe extern "C" fn kumiki_join_leave(world: *mut KumikiWorld) -> c_int {
         if world.is_null() {
             return Err(misuse("the world is NULL"));
         }
-        // SAFETY: as the caller promises.
-        let place = unsafe { &*world }.0.clone();
-        let left = place.leave(|join| {
+        let left = place(world)?.leave(|join| {
             let channels = channels::end_all(join.world(), ENDING);
             join.leave().and(channels)
         });
-        if !place.is_taken() {
-            // SAFETY: it came from `Box::into_raw` in `kumiki_join_init`, and the caller does not use it again.
-            drop(unsafe { Box::from_raw(world) });
-        }
+        worlds::release(world);
         left
     })
 }
 
 /// Asks the joined programs for a number.
-///
-/// # Safety
-/// `world` must be a world.
-unsafe fn ask(world: *const KumikiWorld, question: impl FnOnce(&Join) -> Result<i64>) -> Result<i64> {
-    // SAFETY: as the caller promises.
-    unsafe { things::enter(world, |here| question(here.joined()?)) }
+fn ask(world: *const KumikiWorld, question: impl FnOnce(&Join) -> Result<i64>) -> Result<i64> {
+    things::enter(world, |here| question(here.joined()?))
 }
 
 /// How many blocks there are.
@@ -187,8 +177,7 @@ unsafe fn ask(world: *const KumikiWorld, question: impl FnOnce(&Join) -> Result<
 /// `world` must be a world.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_blocks(world: *const KumikiWorld) -> i64 {
-    // SAFETY: as the caller promises.
-    edge_or(-1, || unsafe { ask(world, |join| Ok(join.blocks().len() as i64)) })
+    edge_or(-1, || ask(world, |join| Ok(join.blocks().len() as i64)))
 }
 
 /// The number of this process's block.
@@ -197,8 +186,7 @@ pub unsafe extern "C" fn kumiki_join_blocks(world: *const KumikiWorld) -> i64 {
 /// `world` must be a world.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_block(world: *const KumikiWorld) -> i64 {
-    // SAFETY: as the caller promises.
-    edge_or(-1, || unsafe { ask(world, |join| Ok(i64::from(join.block()))) })
+    edge_or(-1, || ask(world, |join| Ok(i64::from(join.block()))))
 }
 
 /// The rank of this process in its block.
@@ -207,8 +195,7 @@ pub unsafe extern "C" fn kumiki_join_block(world: *const KumikiWorld) -> i64 {
 /// `world` must be a world.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_join_rank(world: *const KumikiWorld) -> i64 {
-    // SAFETY: as the caller promises.
-    edge_or(-1, || unsafe { ask(world, |join| Ok(i64::from(join.rank()))) })
+    edge_or(-1, || ask(world, |join| Ok(i64::from(join.rank()))))
 }
 
 /// How many processes a block has; -1 if there is no such block.
@@ -221,8 +208,7 @@ pub unsafe extern "C" fn kumiki_join_ranks(world: *const KumikiWorld, block: u32
         let ranks = join.blocks().get(block as usize).copied().map(i64::from);
         ranks.ok_or_else(|| misuse(format!("block: {block} of {}", join.blocks().len())))
     };
-    // SAFETY: as the caller promises.
-    edge_or(-1, || unsafe { ask(world, of) })
+    edge_or(-1, || ask(world, of))
 }
 
 /// The number in the world of a process; -1 if there is none.
@@ -235,8 +221,7 @@ pub unsafe extern "C" fn kumiki_join_world_rank(world: *const KumikiWorld, block
         let none = || misuse(format!("there is no rank {rank} of block {block}"));
         join.world_rank(block, rank).map(i64::from).ok_or_else(none)
     };
-    // SAFETY: as the caller promises.
-    edge_or(-1, || unsafe { ask(world, of) })
+    edge_or(-1, || ask(world, of))
 }
 
 /// The block of a rank of the world, and its rank there.
@@ -255,8 +240,7 @@ pub unsafe extern "C" fn kumiki_join_place_of(
             let none = || misuse(format!("rank {world_rank}: there are {} ranks", here.world.ranks()));
             here.joined()?.place_of(world_rank).ok_or_else(none)
         };
-        // SAFETY: as the caller promises.
-        let place = unsafe { things::enter(world, of) }?;
+        let place = things::enter(world, of)?;
         // SAFETY: as the caller promises.
         unsafe { give(block, "the block", place.0) }?;
         // SAFETY: as the caller promises.
@@ -291,7 +275,6 @@ pub unsafe extern "C" fn kumiki_join_group(
             }
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }

@@ -32,8 +32,7 @@ pub struct KumikiLedger {
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_read_ledger(world: *const KumikiWorld, ledger: *mut KumikiLedger) -> c_int {
     edge(|| {
-        // SAFETY: as the caller promises.
-        let books = unsafe { place(world) }.with(|world| Ok(world.ledger()))?;
+        let books = place(world)?.with(|world| Ok(world.ledger()))?;
         let sums = KumikiLedger {
             private_bytes: books.private_bytes(),
             arena_bytes: books.arena_bytes(),
@@ -66,8 +65,7 @@ pub unsafe extern "C" fn kumiki_ledger_bytes(
             let names: Vec<&str> = Purpose::ALL.iter().map(|purpose| purpose.name()).collect();
             misuse(format!("there is no purpose `{name}`; there are {}", names.join(", ")))
         })?;
-        // SAFETY: as the caller promises.
-        let found = unsafe { place(world) }.with(|world| Ok(world.ledger().of(purpose)))?;
+        let found = place(world)?.with(|world| Ok(world.ledger().of(purpose)))?;
         // SAFETY: as the caller promises.
         unsafe { give(bytes, "the bytes", found) }
     })

@@ -14,8 +14,7 @@ use std::ffi::{c_int, c_void};
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_starter(world: *const KumikiWorld, rank: u32, address: *mut u64) -> c_int {
     edge(|| {
-        // SAFETY: as the caller promises.
-        let starter = unsafe { place(world) }.with(|world| world.starter_address(rank))?;
+        let starter = place(world)?.with(|world| world.starter_address(rank))?;
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", starter.bits()) }
     })
@@ -28,8 +27,7 @@ pub unsafe extern "C" fn kumiki_starter(world: *const KumikiWorld, rank: u32, ad
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_alloc(world: *const KumikiWorld, bytes: usize, address: *mut u64) -> c_int {
     edge(|| {
-        // SAFETY: as the caller promises.
-        let place = unsafe { place(world) };
+        let place = place(world)?;
         let region = place.with(|world| world.alloc::<u8>(bytes))?;
         let bits = region.address().bits();
         // SAFETY: as the caller promises.
@@ -46,8 +44,7 @@ pub unsafe extern "C" fn kumiki_alloc(world: *const KumikiWorld, bytes: usize, a
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_dealloc(world: *const KumikiWorld, address: u64) -> c_int {
     edge(|| {
-        // SAFETY: as the caller promises.
-        let mut held = unsafe { place(world) }.held();
+        let mut held = place(world)?.held();
         match held.remove(&address) {
             Some(Held::Allocated(region)) => {
                 drop(held);
@@ -78,7 +75,7 @@ pub unsafe extern "C" fn kumiki_register(
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", 0) }?;
         // SAFETY: as the caller promises.
-        let registered = unsafe { place(world).register(memory.cast(), bytes, 0) }?;
+        let registered = unsafe { place(world)?.register(memory.cast(), bytes, 0) }?;
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", registered.bits()) }
     })
@@ -90,8 +87,7 @@ pub unsafe extern "C" fn kumiki_register(
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_unregister(world: *const KumikiWorld, address: u64) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.unregister(address))
+    edge(|| place(world)?.unregister(address))
 }
 
 /// The pointer to an address of this rank's own memory; NULL for other memory.
@@ -101,8 +97,7 @@ pub unsafe extern "C" fn kumiki_unregister(world: *const KumikiWorld, address: u
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_pointer(world: *const KumikiWorld, address: u64) -> *mut c_void {
     edge_or(std::ptr::null_mut(), || {
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| {
+        place(world)?.with(|world| {
             let pointer = raw::memory(world).local_pointer(GlobalAddress::from_bits(address));
             Ok(pointer.map_or(std::ptr::null_mut(), <*mut u8>::cast))
         })
@@ -116,9 +111,7 @@ pub unsafe extern "C" fn kumiki_pointer(world: *const KumikiWorld, address: u64)
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_rank_of(world: *const KumikiWorld, address: u64) -> i64 {
     edge_or(-1, || {
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }
-            .with(|world| Ok(world.rank_of(GlobalAddress::from_bits(address)).map_or(-1, i64::from)))
+        place(world)?.with(|world| Ok(world.rank_of(GlobalAddress::from_bits(address)).map_or(-1, i64::from)))
     })
 }
 
@@ -136,8 +129,7 @@ pub unsafe extern "C" fn kumiki_malloc(
     edge(|| {
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", 0) }?;
-        // SAFETY: as the caller promises.
-        let taken = unsafe { place(world) }.with(|world| world.malloc(bytes, rank))?;
+        let taken = place(world)?.with(|world| world.malloc(bytes, rank))?;
         // SAFETY: as the caller promises.
         unsafe { give(address, "the address", taken.bits()) }
     })
@@ -149,6 +141,5 @@ pub unsafe extern "C" fn kumiki_malloc(
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_free(world: *const KumikiWorld, address: u64) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.with(|world| world.free(GlobalAddress::from_bits(address))))
+    edge(|| place(world)?.with(|world| world.free(GlobalAddress::from_bits(address))))
 }

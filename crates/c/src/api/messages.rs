@@ -81,8 +81,7 @@ pub unsafe extern "C" fn kumiki_message_send(
         check_tag(tag)?;
         // SAFETY: as the caller promises.
         let message = unsafe { readable(data, bytes, "data") }?;
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, |here| here.world.messages().context(context).send(to, tag, message)) }
+        things::enter(world, |here| here.world.messages().context(context).send(to, tag, message))
     })
 }
 
@@ -104,12 +103,9 @@ pub unsafe extern "C" fn kumiki_message_receive(
         let wanted = Wanted::new(from, tag);
         // SAFETY: as the caller promises.
         let into = unsafe { writable(into, room, "into") }?;
-        // SAFETY: as the caller promises.
-        let got = unsafe {
-            things::enter(world, |here| {
-                here.world.messages().context(context).receive_into(into, wanted.from, wanted.tag)
-            })
-        }?;
+        let got = things::enter(world, |here| {
+            here.world.messages().context(context).receive_into(into, wanted.from, wanted.tag)
+        })?;
         // SAFETY: as the caller promises.
         unsafe { tell(info, got.into()) };
         Ok(())
@@ -168,8 +164,7 @@ pub unsafe extern "C" fn kumiki_message_start_send(
             unsafe { keep(here, request, Sending(sending)) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, start) }
+        things::enter(world, start)
     })
 }
 
@@ -232,8 +227,7 @@ pub unsafe extern "C" fn kumiki_message_start_receive(
             unsafe { keep(here, request, Receiving(receiving)) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, start) }
+        things::enter(world, start)
     })
 }
 
@@ -252,8 +246,7 @@ pub unsafe extern "C" fn kumiki_message_probe(
     edge(|| {
         let Wanted { from, tag } = Wanted::new(from, tag);
         let probe = |here: &Here<'_>| here.world.messages().context(context).probe(from, tag);
-        // SAFETY: as the caller promises.
-        let found = unsafe { things::enter(world, probe) }?;
+        let found = things::enter(world, probe)?;
         // SAFETY: as the caller promises.
         unsafe { tell(info, found.into()) };
         Ok(())
@@ -278,8 +271,7 @@ pub unsafe extern "C" fn kumiki_message_try_probe(
         unsafe { give(found, "the answer", 0) }?;
         let Wanted { from, tag } = Wanted::new(from, tag);
         let probe = |here: &Here<'_>| here.world.messages().context(context).try_probe(from, tag);
-        // SAFETY: as the caller promises.
-        if let Some(came) = unsafe { things::enter(world, probe) }? {
+        if let Some(came) = things::enter(world, probe)? {
             // SAFETY: it was written before.
             unsafe { found.write(1) };
             // SAFETY: as the caller promises.
@@ -327,7 +319,6 @@ pub unsafe extern "C" fn kumiki_message_set_options(
         let KumikiMessageOptions { fast_pairs, lane_bytes, kept_bytes, .. } = wanted;
         let (way, default) = (way(wanted.way)?, MessageOptions::default());
         let wanted = MessageOptions { way, fast_pairs, lane_bytes, kept_bytes, ..default };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, |here| here.world.messages().set_options(wanted)) }
+        things::enter(world, |here| here.world.messages().set_options(wanted))
     })
 }

@@ -53,15 +53,16 @@ macro_rules! handle {
 use handle;
 
 use crate::guard::{guard, misuse};
-use crate::place::Place;
 use crate::status;
+pub(crate) use crate::worlds::find as place;
 use kumiki::Result;
 use std::ffi::c_int;
-use std::sync::Arc;
 use std::time::Duration;
 
-/// What a `kumiki_world *` points to.
-pub struct KumikiWorld(pub(crate) Arc<Place>);
+handle!(
+    /// `kumiki_world`, which nothing is behind: its address is a number.
+    KumikiWorld
+);
 
 /// The body of a function of `kumiki.h`.
 pub(crate) fn edge(body: impl FnOnce() -> Result<()>) -> c_int {
@@ -77,15 +78,6 @@ pub(crate) fn edge_or<T>(failed: T, body: impl FnOnce() -> Result<T>) -> T {
         status::keep(&failure);
         failed
     })
-}
-
-/// The place that a pointer from C names. The world of `acp_init` has no pointer of its own: NULL names it.
-///
-/// # Safety
-/// `world` must come from `kumiki_init` and not have been finalized, or be NULL.
-pub(crate) unsafe fn place<'a>(world: *const KumikiWorld) -> &'a Place {
-    // SAFETY: as the caller promises; what it points to lives until `kumiki_finalize`.
-    unsafe { world.as_ref() }.map_or(&crate::acp::WORLD, |world| &world.0)
 }
 
 /// Stores a result where C wants it.

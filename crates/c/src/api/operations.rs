@@ -31,8 +31,7 @@ pub unsafe extern "C" fn kumiki_put(
         // SAFETY: as the caller promises.
         let values = unsafe { readable(from, bytes, "from") }?;
         let to = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(to));
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| world.put_slice(to, values))
+        place(world)?.with(|world| world.put_slice(to, values))
     })
 }
 
@@ -51,8 +50,7 @@ pub unsafe extern "C" fn kumiki_get(
         // SAFETY: as the caller promises.
         let into = unsafe { writable(into, bytes, "into") }?;
         let from = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(from));
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| world.get_slice(from, into))
+        place(world)?.with(|world| world.get_slice(from, into))
     })
 }
 
@@ -71,8 +69,7 @@ pub unsafe extern "C" fn kumiki_copy(
 ) -> c_int {
     edge(|| {
         let (dst, src) = (GlobalAddress::from_bits(dst), GlobalAddress::from_bits(src));
-        // SAFETY: as the caller promises.
-        let copied = unsafe { place(world) }.with(|world| world.copy(dst, src, bytes, order(after)))?;
+        let copied = place(world)?.with(|world| world.copy(dst, src, bytes, order(after)))?;
         // SAFETY: as the caller promises.
         unsafe { tell(handle, copied) }
     })
@@ -138,8 +135,7 @@ macro_rules! atomics {
         ) -> c_int {
             edge(|| {
                 let operation = operation(number, first, second)?;
-                // SAFETY: as the caller promises.
-                let found = unsafe { place(world) }.with(|world| fetch(world, target, operation))?;
+                let found = place(world)?.with(|world| fetch(world, target, operation))?;
                 if old.is_null() {
                     return Ok(());
                 }
@@ -167,8 +163,7 @@ macro_rules! atomics {
             edge(|| {
                 let operation = operation(number, first, second)?;
                 let (dst, target) = (GlobalAddress::from_bits(dst), GlobalAddress::from_bits(target));
-                // SAFETY: as the caller promises.
-                let place = unsafe { place(world) };
+                let place = place(world)?;
                 let started = place.with(|world| world.atomic(dst, target, operation, order(after)))?;
                 // SAFETY: as the caller promises.
                 unsafe { tell(handle, started) }
@@ -186,8 +181,7 @@ atomics!(u64, kumiki_fetch_u64, kumiki_atomic_u64);
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_complete(world: *const KumikiWorld, handle: u64) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.with(|world| world.complete(Handle::from_number(handle))))
+    edge(|| place(world)?.with(|world| world.complete(Handle::from_number(handle))))
 }
 
 /// As [`kumiki_complete`], for at most this long.
@@ -200,10 +194,7 @@ pub unsafe extern "C" fn kumiki_complete_for(
     handle: u64,
     milliseconds: u64,
 ) -> c_int {
-    edge(|| {
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| world.wait(Handle::from_number(handle), limit(milliseconds)))
-    })
+    edge(|| place(world)?.with(|world| world.wait(Handle::from_number(handle), limit(milliseconds))))
 }
 
 /// Waits for all operations.
@@ -212,8 +203,7 @@ pub unsafe extern "C" fn kumiki_complete_for(
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_complete_all(world: *const KumikiWorld) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.with(|world| world.complete_all()))
+    edge(|| place(world)?.with(|world| world.complete_all()))
 }
 
 /// Whether an operation and all before it are complete.
@@ -227,8 +217,7 @@ pub unsafe extern "C" fn kumiki_inquire(
     complete: *mut c_int,
 ) -> c_int {
     edge(|| {
-        // SAFETY: as the caller promises.
-        let is = unsafe { place(world) }.with(|world| world.inquire(Handle::from_number(handle)))?;
+        let is = place(world)?.with(|world| world.inquire(Handle::from_number(handle)))?;
         // SAFETY: as the caller promises.
         unsafe { give(complete, "the answer", c_int::from(is)) }
     })

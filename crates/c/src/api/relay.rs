@@ -49,8 +49,7 @@ pub unsafe extern "C" fn kumiki_relay_create(
             }
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }
 

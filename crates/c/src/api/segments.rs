@@ -54,8 +54,7 @@ unsafe fn create(
     if memory.is_null() {
         return Err(misuse("memory: the segment buffer is at NULL"));
     }
-    // SAFETY: as the caller promises.
-    let place = unsafe { place(world) };
+    let place = place(world)?;
     // SAFETY: the program leaves the memory to the library until it frees the segment buffer.
     let buffer = unsafe { place.register(memory.cast(), bytes, 0) }?;
     let keep = |here: &Here<'_>| {
@@ -65,8 +64,7 @@ unsafe fn create(
         unsafe { segments.write(here.keep(held)) };
         Ok(())
     };
-    // SAFETY: as the caller promises.
-    let made = unsafe { things::enter(world, keep) };
+    let made = things::enter(world, keep);
     if made.is_err() {
         let _ = place.unregister(buffer.bits());
     }

@@ -58,8 +58,7 @@ macro_rules! signals {
             edge(|| {
                 let until = comparison(number, value)?;
                 let word = GlobalPtr::<$word>::from_address(GlobalAddress::from_bits(word));
-                // SAFETY: as the caller promises.
-                let place = unsafe { place(world) };
+                let place = place(world)?;
                 let is = place.with(|world| {
                     if from != u32::MAX && from >= world.ranks() {
                         return Err(misuse(format!("from: rank {from}; there are {} ranks", world.ranks())));
@@ -96,8 +95,7 @@ macro_rules! signals {
                 let values = unsafe { readable(from, bytes, "from") }?;
                 let to = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(to));
                 let word = GlobalPtr::<$word>::from_address(GlobalAddress::from_bits(word));
-                // SAFETY: as the caller promises.
-                unsafe { place(world) }.with(|world| world.put_signal(to, values, word, signal))
+                place(world)?.with(|world| world.put_signal(to, values, word, signal))
             })
         }
     };
@@ -112,8 +110,7 @@ signals!(u64, kumiki_wait_until_u64, kumiki_put_signal_u64);
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_wake(world: *const KumikiWorld, rank: u32) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.with(|world| world.wake(rank)))
+    edge(|| place(world)?.with(|world| world.wake(rank)))
 }
 
 /// Which bytes a section is about, and how far they go: `low` below where it begins, and `high` above.
@@ -186,8 +183,7 @@ pub unsafe extern "C" fn kumiki_put_section(
         // SAFETY: as the caller promises.
         let values = unsafe { readable(from, here.bytes("here")?, "from") }?;
         let to = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(to));
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| world.put_shape(to, &there.shape, values, &here.shape))
+        place(world)?.with(|world| world.put_shape(to, &there.shape, values, &here.shape))
     })
 }
 
@@ -215,7 +211,6 @@ pub unsafe extern "C" fn kumiki_get_section(
         // SAFETY: as the caller promises.
         let into = unsafe { writable(into, here.bytes("here")?, "into") }?;
         let from = GlobalPtr::<u8>::from_address(GlobalAddress::from_bits(from));
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| world.get_shape(from, &there.shape, into, &here.shape))
+        place(world)?.with(|world| world.get_shape(from, &there.shape, into, &here.shape))
     })
 }

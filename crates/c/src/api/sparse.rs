@@ -40,8 +40,7 @@ pub unsafe extern "C" fn kumiki_sparse_create(
             unsafe { sparse.write(here.keep(made)) };
             Ok(())
         };
-        // SAFETY: as the caller promises.
-        unsafe { things::enter(world, make) }
+        things::enter(world, make)
     })
 }
 

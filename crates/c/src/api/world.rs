@@ -3,12 +3,12 @@
 use super::{edge, edge_or, give, limit, place, KumikiWorld};
 use crate::complaints;
 use crate::guard::misuse;
-use crate::place::Place;
+use crate::place::Inside;
 use crate::status;
+use crate::worlds;
 use kumiki::raw::channels;
 use kumiki::{Error, Result, World};
 use std::ffi::{c_char, c_int, CStr};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// So long others are waited for with what channels have begun, when a world ends.
@@ -41,10 +41,9 @@ pub unsafe extern "C" fn kumiki_init(world: *mut *mut KumikiWorld) -> c_int {
     edge(|| {
         // SAFETY: as the caller promises.
         unsafe { give(world, "the world", std::ptr::null_mut()) }?;
-        let place = Box::new(KumikiWorld(Arc::new(Place::new())));
-        place.0.enter(World::init)?;
+        let entered = worlds::enter(|| World::init().map(Inside::World))?;
         // SAFETY: as the caller promises.
-        unsafe { give(world, "the world", Box::into_raw(place)) }
+        unsafe { give(world, "the world", entered) }
     })
 }
 
@@ -66,16 +65,11 @@ pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
         if world.is_null() {
             return Err(misuse("the world is NULL; a world of acp_init ends with acp_finalize"));
         }
-        // SAFETY: as the caller promises.
-        let place = unsafe { &*world }.0.clone();
-        let ended = place.replace(|world| {
+        let ended = place(world)?.replace(|world| {
             let channels = ended(channels::end_all(&world, ENDING));
             world.finalize().and(channels).map(|()| None)
         });
-        if !place.is_taken() {
-            // SAFETY: it came from `Box::into_raw` in `kumiki_init`, and the caller does not use it again.
-            drop(unsafe { Box::from_raw(world) });
-        }
+        worlds::release(world);
         ended
     })
 }
@@ -87,8 +81,7 @@ pub unsafe extern "C" fn kumiki_finalize(world: *mut KumikiWorld) -> c_int {
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_reset(world: *mut KumikiWorld, new_rank: u32) -> c_int {
     edge(|| {
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.replace(|world| {
+        place(world)?.replace(|world| {
             let channels = ended(channels::end_all(&world, ENDING));
             world.reset(new_rank).and_then(|world| channels.map(|()| Some(world)))
         })?;
@@ -108,8 +101,7 @@ pub unsafe extern "C" fn kumiki_abort(world: *const KumikiWorld, message: *const
     edge(|| {
         // SAFETY: not NULL, so it is a text.
         let text = if message.is_null() { c"" } else { unsafe { CStr::from_ptr(message) } };
-        // SAFETY: as the caller promises.
-        let ended = unsafe { place(world) }.with_at_once(|world| world.abort(&text.to_string_lossy()));
+        let ended = place(world)?.with_at_once(|world| world.abort(&text.to_string_lossy()));
         ended.unwrap_or_else(|| {
             // Another thread ends the world, or makes it, and may never come back: the launcher sees that this process ends.
             complaints::complain(&format!("kumiki_abort: {}", text.to_string_lossy()));
@@ -128,8 +120,7 @@ macro_rules! question {
         /// `world` must be a world, or NULL for that of `acp_init`.
         #[no_mangle]
         pub unsafe extern "C" fn $name(world: *const KumikiWorld) -> i64 {
-            // SAFETY: as the caller promises.
-            edge_or(-1, || unsafe { place(world) }.with(|world| Ok(world.$ask() as i64)))
+            edge_or(-1, || place(world)?.with(|world| Ok(world.$ask() as i64)))
         }
     };
 }
@@ -147,8 +138,7 @@ question!(kumiki_starter_bytes, starter_bytes, "Bytes of starter memory of each 
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_node_of(world: *const KumikiWorld, rank: u32) -> i64 {
     edge_or(-1, || {
-        // SAFETY: as the caller promises.
-        unsafe { place(world) }.with(|world| {
+        place(world)?.with(|world| {
             let node = world.node_of(rank);
             node.map(i64::from)
                 .ok_or_else(|| misuse(format!("rank {rank}: there are {} ranks", world.ranks())))
@@ -162,8 +152,7 @@ pub unsafe extern "C" fn kumiki_node_of(world: *const KumikiWorld, rank: u32) ->
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_sync(world: *const KumikiWorld) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.with(|world| world.sync()))
+    edge(|| place(world)?.with(|world| world.sync()))
 }
 
 /// As [`kumiki_sync`], for at most this long; the rank is still in the barrier after a time-out.
@@ -172,6 +161,5 @@ pub unsafe extern "C" fn kumiki_sync(world: *const KumikiWorld) -> c_int {
 /// `world` must be a world, or NULL for that of `acp_init`.
 #[no_mangle]
 pub unsafe extern "C" fn kumiki_sync_for(world: *const KumikiWorld, milliseconds: u64) -> c_int {
-    // SAFETY: as the caller promises.
-    edge(|| unsafe { place(world) }.with(|world| world.sync_for(limit(milliseconds))))
+    edge(|| place(world)?.with(|world| world.sync_for(limit(milliseconds))))
 }

@@ -282,7 +282,8 @@ impl<'w, T: Pod> Receiver<'w, T> {
         }
     }
 
-    /// Whether the beginning of a message is there.
+    /// Whether the beginning of a message is there; also if none can come any more, because the sender was freed or is lost: then receiving
+    /// fails at once, and says so.
     pub fn has_mail(&self) -> Result<bool> {
         self.world.note(self.world.has_mail(self.end))
     }

@@ -166,7 +166,7 @@ fn prepare<'w, T: Pod>(
     else {
         let element = size_of::<T>();
         return Err(Error::Misuse(format!(
-            "RelayOptions: {depth} buckets of {segment} elements of {element} bytes; at least 1 of 1, and less than 1 TiB, can be had"
+            "a relay of {depth} buckets of {segment} elements, each of {element} bytes; at least 1 of 1, and less than 1 TiB, can be had"
         )));
     };
     let Some(position) = members.position(world.rank()) else { return Ok(None) };

@@ -304,13 +304,13 @@ impl State {
     }
 }
 
+/// That there is such a rank, and that it is not lost.
 pub(super) fn check_rank(world: &World, rank: Rank) -> Result<()> {
     match rank < world.ranks() {
         true => world.local().check_alive(rank),
-        false => Err(Error::Misuse(format!(
-            "a channel with rank {rank}: there are {} ranks, numbered from 0",
-            world.ranks()
-        ))),
+        false => {
+            Err(Error::Misuse(format!("rank {rank}: there are {} ranks, numbered from 0", world.ranks())))
+        }
     }
 }
 
@@ -458,7 +458,7 @@ impl World {
         Ok(request)
     }
 
-    /// Whether a message has begun to come.
+    /// Whether a message has begun to come, or none can.
     pub(super) fn has_mail(&self, end: ChannelEnd) -> Result<bool> {
         let mut inner = self.comm().lock();
         inner.advance(self);

@@ -147,9 +147,9 @@ impl World {
 /// What this rank needs beside its area.
 fn prepare<T: Pod>(world: &World, options: SparseOptions) -> Result<(Layout, Booking)> {
     let Some(layout) = Layout::new(size_of::<T>(), options.room, most_near(world)) else {
-        let (room, name, bytes) = (options.room, std::any::type_name::<T>(), size_of::<T>());
+        let (room, bytes) = (options.room, size_of::<T>());
         return Err(Error::Misuse(format!(
-            "SparseOptions::room: room for {room} elements of {bytes} bytes ({name}); from 1 to 2^32 elements of 1 byte to 8 MiB, and \
+            "a sparse exchange with room for {room} elements, each of {bytes} bytes; from 1 to 2^32 elements of 1 byte to 8 MiB, and \
              less than 1 TiB, can be had"
         )));
     };

@@ -207,7 +207,7 @@ impl<'a> Ring<'a> {
     }
 
     /// The capacity of a deque that is too small grows inside its block to exactly what is needed, if the bytes do not
-    /// wrap and there is room at the right end.
+    /// wrap and there is room at the right end. An empty one begins at its first byte.
     fn widen(&mut self, at: u64, bytes: u64) -> Result<bool> {
         let Shape { body, offset, size, capacity } = self.shape;
         if self.kind == Kind::Vector || offset + size > capacity {
@@ -215,7 +215,9 @@ impl<'a> Ring<'a> {
         }
         let start = body.bits() - self.block.bits() + offset;
         let needed = size + bytes;
-        let (start, offset) = if at == 0 && start >= bytes {
+        let (start, offset) = if size == 0 && bytes <= self.room {
+            (start.min(self.room - bytes), 0)
+        } else if at == 0 && start >= bytes {
             (start - bytes, bytes)
         } else if start + needed <= self.room {
             (start, 0)
@@ -228,16 +230,18 @@ impl<'a> Ring<'a> {
         Ok(true)
     }
 
-    /// Shifts the window of a deque inside its block, if that keeps what comes from wrapping.
+    /// Shifts the window of a deque inside its block, if that keeps what comes from wrapping. In an empty one nothing needs to stay where it is.
     fn slide(&mut self, at: u64, bytes: u64) -> Result<()> {
         let Shape { body, offset, size, capacity } = self.shape;
         if self.kind == Kind::Vector || offset + size > capacity {
             return Ok(());
         }
         let window = body.bits() - self.block.bits();
-        let (window, offset) = if at == size && offset + size + bytes > capacity {
+        let (window, offset) = if size == 0 && offset + bytes > capacity {
+            (window, 0)
+        } else if at == size && offset + size + bytes > capacity {
             (window + offset, 0)
-        } else if at == 0 && offset < bytes && window >= bytes - offset {
+        } else if size > 0 && at == 0 && offset < bytes && window >= bytes - offset {
             (window - (bytes - offset), bytes)
         } else {
             return Ok(());

@@ -18,6 +18,8 @@
 
 mod bytes;
 mod tail;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use bytes::Ring;
 pub(crate) use tail::Tail;
