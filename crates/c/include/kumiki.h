@@ -207,7 +207,8 @@ int kumiki_request_cancel(kumiki_request **request, int *cancelled, kumiki_messa
 int kumiki_request_free(kumiki_request **request);
 
 /* Messages between any two ranks. Those of one context (0 if there is no other) are never received in another. `from` and `tag` of a
-   receive may be any. When a send returns its memory is free: a short message is on its way, a long one was received. */
+   receive may be any. When a send returns its memory is free: a short message is on its way, a long one was received, or
+   taken in by a receiver that waits for something else. */
 int kumiki_message_send(const kumiki_world *world, uint32_t context, uint32_t to, uint64_t tag, const void *data, size_t bytes);
 /* Waits for a message of at most `room` bytes; a longer one is lost, and KUMIKI_MISUSE. */
 int kumiki_message_receive(const kumiki_world *world, uint32_t context, uint32_t from, uint64_t tag, void *into, size_t room,

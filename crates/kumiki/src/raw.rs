@@ -46,9 +46,9 @@ pub mod messages {
         messages.start_send_vouched(to, tag, message, vouch)
     }
 
-    /// What somebody does now and then who waits for others to take messages, and not by one of these calls: fetches what they have lent, and may wait for.
+    /// What somebody does now and then who waits for others to take messages, and not by one of these calls: fetches one that they have lent, and may wait for.
     pub fn fetch_early(world: &World) {
-        world.fetch_early(kumiki_mem::Activity::Send, None);
+        world.fetch_early(crate::comm::message::Takes::All(None));
     }
 
     /// Begins to receive a message into memory that the caller vouches for.

@@ -41,6 +41,7 @@ pub use kumiki_net::contract::{Leeway, LETTER_BYTES, LONG_LETTER_BYTES};
 pub use kumiki_net::environment::parse_duration;
 #[doc(hidden)]
 pub use kumiki_net::os::memory::prefer_huge_pages;
+#[doc(hidden)]
 pub use kumiki_net::os::process::is_forked_child;
 pub use kumiki_net::shm::board::Traffic;
 pub use kumiki_net::shm::control::Activity;

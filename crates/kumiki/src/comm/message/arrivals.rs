@@ -222,7 +222,7 @@ impl Post {
             lane.kept_bytes += counted;
         }
         self.early.is_kept(&body);
-        let kept = Kept { body, way, counted, _booked: booked, early_bytes: 0, early_booked: None };
+        let kept = Kept { body, way, _booked: booked, early: Default::default() };
         self.matching.keep(envelope, kept);
         true
     }

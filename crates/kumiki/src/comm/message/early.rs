@@ -1,30 +1,49 @@
 //! Messages that are lent, and fetched before anybody asks for them.
 //!
 //! A long message stays with its sender until it is received: whoever sends it waits for that. Two ranks that both send first, and then receive, would
-//! wait for each other for ever; so do many that send in a circle. So a rank that has waited for a moment fetches what others have lent to it, if somebody may wait for
-//! that: what comes from the rank that it waits for; and while it waits for a message of its own to be fetched, what comes from anybody, up to [`MOST_BYTES`] in
-//! all. Such a message keeps its place among those that nobody has asked for, and its bytes count among them. Who waits for a message of its own to be taken takes
-//! in short ones, too, that wait at their senders for credit, or in lanes that are full, as a receive does that may want them.
+//! wait for each other for ever; so would many that send in a circle. So a rank that has waited for a moment fetches what others have lent to it, one message after the
+//! other, if somebody may wait for that: what comes from the rank that it waits for; and while it waits for a message of its own to be fetched, what comes from anybody.
+//! Such a message keeps its place among those that nobody has asked for.
 
-use super::arrivals::most_kept;
 use super::bytes::Bytes;
-use super::matching::Envelope;
 use super::post::{Body, Fetch, Kept, Post, Wanted};
+use super::record::Note;
 use super::Place;
 use crate::{Purpose, Rank, Result, World};
-use kumiki_mem::{Activity, Booking};
+use kumiki_mem::Booking;
 
-/// So many bytes of ranks that are not waited for at most.
+/// So many bytes at a time of ranks that are not waited for at most. Of all ranks there are no more than are kept for a receive.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Those that are being fetched.
+/// Whose messages a rank fetches early that waits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Takes {
+    Nothing,
+    /// Those of the rank that it waits for.
+    Of(Rank),
+    /// Those of anybody, for others may wait in a circle; of that rank, if there is one, as many as may be.
+    All(Option<Rank>),
+}
+
+/// Those that are fetched early.
 #[derive(Default)]
 pub(super) struct Early {
     underway: Vec<Underway>,
-    /// How many are kept that are lent: where there are none nothing is looked for.
+    /// How many are kept that are lent, and may be fetched: where there are none nothing is looked for.
     lent: usize,
-    /// There was no memory for one, or it could not be fetched: nothing is tried again before something else has come.
-    has_failed: bool,
+    /// Bytes of those that nobody has asked for.
+    bytes: u64,
+}
+
+/// What a message that is kept has of this.
+#[derive(Default)]
+pub(super) enum State {
+    #[default]
+    None,
+    /// It counts for so many bytes, booked when it is there.
+    Fetched(Box<(u64, Option<Booking>)>),
+    /// There was no memory for it, or it could not be fetched: whoever asks for it is told.
+    Failed,
 }
 
 struct Underway {
@@ -38,22 +57,28 @@ struct Underway {
 }
 
 impl Early {
+    /// Whether there is something that may have to be fetched.
+    pub(super) fn may_be_due(&self) -> bool {
+        self.lent > 0
+    }
+
     /// A message is kept.
     pub(super) fn is_kept(&mut self, body: &Body) {
-        if matches!(body, Body::Lent(..)) {
-            self.lent += 1;
-            self.has_failed = false;
-        }
+        self.lent += usize::from(matches!(body, Body::Lent(..)));
     }
 
     /// It is kept no more.
-    pub(super) fn is_taken(&mut self, body: &Body) {
-        self.lent -= usize::from(matches!(body, Body::Lent(..)));
+    pub(super) fn is_taken(&mut self, kept: &Kept) {
+        match &kept.early {
+            State::None => self.lent -= usize::from(matches!(kept.body, Body::Lent(..))),
+            State::Fetched(of_it) => self.bytes -= of_it.0,
+            State::Failed => {}
+        }
     }
 
     /// Nothing is kept any more.
     pub(super) fn forget_kept(&mut self) {
-        self.lent = 0;
+        (self.lent, self.bytes) = (0, 0);
     }
 
     /// A receive asks for what is being fetched: it gets that when it is there.
@@ -67,58 +92,50 @@ impl Early {
 impl Post {
     /// Whether somebody who waits may have to look again soon, though nobody wakes it.
     pub(crate) fn may_nap(&self) -> bool {
-        self.asks_again || self.kept_bytes > 0 || self.incoming.hungry().next().is_some()
+        self.asks_again || self.early.may_be_due()
     }
 
-    /// Whether a rank that waits for a peer, or for anybody, has something to fetch before it is asked for.
-    pub(super) fn has_early(&mut self, doing: Activity, peer: Option<Rank>) -> bool {
-        let has_lent = self.early.lent > 0 && !self.early.has_failed;
-        has_lent && self.first_early(doing, peer).is_some() || doing == Activity::Send && self.holds_back()
+    /// Whether a rank that waits has something to fetch before it is asked for.
+    pub(super) fn has_early(&mut self, takes: Takes) -> bool {
+        self.early.may_be_due() && takes != Takes::Nothing && self.first_early(takes).is_some()
     }
 
-    /// Whether short messages wait at their senders, or in lanes, because so many are here that nobody has asked for, and more may be kept.
-    fn holds_back(&self) -> bool {
-        let is_full = || self.incoming.lanes.iter().any(|lane| lane.kept_bytes >= most_kept(lane.ring));
-        !self.keeps_much() && (self.incoming.hungry().next().is_some() || is_full())
-    }
-
-    fn first_early(&mut self, doing: Activity, peer: Option<Rank>) -> Option<(Envelope, &mut Kept)> {
-        let left = (self.options.kept_bytes as u64).saturating_sub(self.kept_bytes);
-        let sends = doing == Activity::Send;
-        let most = MOST_BYTES.saturating_sub(self.kept_bytes);
+    fn first_early(&mut self, takes: Takes) -> Option<(super::matching::Envelope, &mut Kept)> {
+        let left = (self.options.kept_bytes as u64).saturating_sub(self.early.bytes);
+        let left_of_others = left.min(MOST_BYTES.saturating_sub(self.early.bytes));
         self.matching.find_kept(|envelope, kept| {
-            let is_peer = peer == Some(envelope.source);
-            let is_due = is_peer || sends && envelope.bytes <= most;
-            is_due && envelope.bytes <= left && matches!(kept.body, Body::Lent(..))
+            let most = match takes {
+                Takes::Of(peer) | Takes::All(Some(peer)) if peer == envelope.source => Some(left),
+                Takes::All(_) => Some(left_of_others),
+                Takes::Nothing | Takes::Of(_) => None,
+            };
+            let is_lent = matches!((&kept.body, &kept.early), (Body::Lent(..), State::None));
+            is_lent && most.is_some_and(|most| envelope.bytes <= most)
         })
     }
 
-    /// Begins to fetch what a rank that waits [has to](Self::has_early), and takes in short messages.
-    pub(super) fn begin_early(&mut self, world: &World, doing: Activity, peer: Option<Rank>) {
-        if doing == Activity::Send && self.holds_back() {
-            // As for somebody who waits for any message.
-            self.probes += 1;
-            self.advance(world);
-            self.probes -= 1;
+    /// Begins to fetch one that a rank that waits [has to](Self::has_early).
+    pub(super) fn begin_early(&mut self, world: &World, takes: Takes) {
+        if !self.has_early(takes) {
+            return;
         }
-        while !self.early.has_failed {
-            let request = self.number();
-            let Some((envelope, kept)) = self.first_early(doing, peer) else { return };
-            let Body::Lent(place, number) = kept.body else { return };
-            let Ok(booked) = world.memory.book(Purpose::Comm, envelope.bytes) else {
-                self.early.has_failed = true;
-                return;
-            };
-            (kept.body, kept.early_bytes) = (Body::Coming(request), envelope.bytes);
-            // It counts from now on, so that not too many are begun.
-            self.kept_bytes += envelope.bytes;
-            self.early.lent -= 1;
-            self.early.underway.push(Underway { request, place, number, booked, wanted: None });
-            self.fetches.push_back(Fetch { request, envelope, place, number, room: None });
+        let request = self.number();
+        let Some((envelope, kept)) = self.first_early(takes) else { return };
+        let Body::Lent(place, number) = kept.body else { return };
+        match world.memory.book(Purpose::Comm, envelope.bytes) {
+            Ok(booked) => {
+                kept.body = Body::Coming(request);
+                kept.early = State::Fetched(Box::new((envelope.bytes, None)));
+                self.early.bytes += envelope.bytes;
+                self.early.underway.push(Underway { request, place, number, booked, wanted: None });
+                self.fetches.push_back(Fetch { request, envelope, place, number, room: None });
+            }
+            Err(_) => kept.early = State::Failed,
         }
+        self.early.lent -= 1;
     }
 
-    /// What was fetched, if it was not fetched early, or not to be kept. Otherwise it is kept, or goes to who has asked for it meanwhile.
+    /// What was fetched, if it was not fetched early. Otherwise it is kept, or goes to who has asked for it meanwhile.
     pub(super) fn fetched_early(
         &mut self,
         fetch: Fetch,
@@ -129,38 +146,31 @@ impl Post {
         let Underway { request, place, number, booked, wanted } = self.early.underway.swap_remove(at);
         let envelope = fetch.envelope;
         let is_it = |kept: &Kept| matches!(kept.body, Body::Coming(coming) if coming == request);
+        self.moves += 1;
+        let bytes = fetched.map(|bytes| Body::Here(Bytes::Many(bytes.unwrap_or_default())));
         if let Some(wanted) = wanted {
-            self.moves += 1;
-            match fetched {
-                Ok(bytes) => {
-                    self.say(envelope.source, super::record::Note::Fetched { number });
-                    self.hand_over(wanted, envelope, Body::Here(Bytes::Many(bytes.unwrap_or_default())));
-                    return None;
-                }
-                // As if it had been fetched for that receive.
-                Err(error) => {
-                    let room = self.take_room(wanted.request());
-                    return Some((Fetch { request: wanted.request(), room, ..fetch }, Err(error)));
-                }
+            if bytes.is_ok() {
+                self.say(envelope.source, Note::Fetched { number });
             }
+            // One that could not be fetched early is fetched for that receive, which is told what is wrong.
+            self.hand_over(wanted, envelope, bytes.unwrap_or(Body::Lent(place, number)));
+            return None;
         }
         let kept = self.matching.find_kept(|_, kept| is_it(kept)).map(|(_, kept)| kept);
-        match (kept, fetched) {
-            (Some(kept), Ok(bytes)) => {
-                kept.body = Body::Here(Bytes::Many(bytes.unwrap_or_default()));
-                kept.early_booked = Some(booked);
-                self.say(envelope.source, super::record::Note::Fetched { number });
-                self.moves += 1;
+        match (kept, bytes) {
+            (Some(kept), Ok(body)) => {
+                kept.body = body;
+                if let State::Fetched(of_it) = &mut kept.early {
+                    of_it.1 = Some(booked);
+                }
+                self.say(envelope.source, Note::Fetched { number });
             }
-            // Whoever asks for it is told what is wrong.
             (Some(kept), Err(_)) => {
-                (kept.body, kept.early_bytes) = (Body::Lent(place, number), 0);
-                self.kept_bytes -= envelope.bytes;
-                self.early.lent += 1;
-                self.early.has_failed = true;
+                (kept.body, kept.early) = (Body::Lent(place, number), State::Failed);
+                self.early.bytes -= envelope.bytes;
             }
             // Nobody will ask any more.
-            (None, _) => self.say(envelope.source, super::record::Note::Fetched { number }),
+            (None, _) => self.say(envelope.source, Note::Fetched { number }),
         }
         None
     }

@@ -157,7 +157,8 @@ impl<'w> Messages<'w> {
         Selector { context: self.context, source: from.into(), tag: tag.into() }
     }
 
-    /// Sends a message. When this returns the slice is free: a short message is on its way, a long one was received.
+    /// Sends a message. When this returns the slice is free: a short message is on its way, a long one was received, or taken in by a receiver that
+    /// waits for something else.
     pub fn send<T: Pod>(self, to: Rank, tag: Tag, message: &[T]) -> Result<()> {
         let (world, to) = (self.world, self.to(to, tag));
         let bytes: &[u8] = bytemuck::cast_slice(message);

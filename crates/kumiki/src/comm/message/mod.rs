@@ -60,6 +60,7 @@ mod scope;
 mod tests;
 mod vouched;
 
+pub(crate) use early::Takes;
 pub(super) use glance::Glance;
 pub use handles::{MessageReceiving, MessageRequest, MessageSending};
 pub use landing::MessageLanding;

@@ -49,12 +49,19 @@ impl Wanted {
 pub(super) struct Kept {
     pub(super) body: Body,
     pub(super) way: Way,
-    /// What counts for it since it has come, and what was booked for that.
-    pub(super) counted: u64,
     pub(super) _booked: Booking,
-    /// The same of what is [fetched early](super::early).
-    pub(super) early_bytes: u64,
-    pub(super) early_booked: Option<Booking>,
+    /// What it has of being [fetched early](super::early).
+    pub(super) early: super::early::State,
+}
+
+impl Kept {
+    /// What counts for it since it has come.
+    pub(super) fn counted(&self) -> u64 {
+        match &self.early {
+            super::early::State::Fetched(_) => KEPT_BYTES,
+            _ => self.body.kept_bytes(),
+        }
+    }
 }
 
 pub(super) enum Body {

@@ -209,13 +209,13 @@ impl Post {
 
     /// A message is kept no more.
     fn release(&mut self, source: Rank, kept: &Kept) {
-        self.kept_bytes -= kept.counted + kept.early_bytes;
-        self.early.is_taken(&kept.body);
+        self.kept_bytes -= kept.counted();
+        self.early.is_taken(kept);
         if kept.way == Way::Mailbox {
             self.incoming.keeps_no_more(source);
         }
         if let Some(lane) = self.incoming.lane_at(kept.way, source) {
-            lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.counted);
+            lane.kept_bytes = lane.kept_bytes.saturating_sub(kept.counted());
         }
         self.give_back(source, kept.way, false);
     }

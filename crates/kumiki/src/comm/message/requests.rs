@@ -1,6 +1,7 @@
 //! Asking for messages to be sent and received, and waiting for that.
 
 use super::bytes::{Bytes, Short};
+use super::early::Takes;
 use super::glance::{Glance, Waiting};
 use super::matching::{Envelope, Selector};
 use super::post::{Post, Wanted};
@@ -78,17 +79,17 @@ struct Nap {
     is_short: bool,
     doing: Activity,
     peer: Option<Rank>,
+    takes: Takes,
 }
 
 impl Nap {
     const SHORT: Duration = Duration::from_millis(1);
 
     /// That of a wait for a rank, or for any.
-    fn now(world: &World, doing: Activity, peer: Option<Rank>) -> Nap {
+    fn now(world: &World, doing: Activity, peer: Option<Rank>, takes: Takes) -> Nap {
         let comm = world.comm();
-        let is_short =
-            comm.may_nap() && comm.with_post(|post| post.asks_again || post.has_early(doing, peer));
-        Nap { is_short, doing, peer }
+        let is_short = comm.may_nap() && comm.with_post(|post| post.asks_again || post.has_early(takes));
+        Nap { is_short, doing, peer, takes }
     }
 
     /// The wait: for any rank it is for somebody who is there.
@@ -110,7 +111,7 @@ impl Nap {
     fn look<T>(self, post: &mut Post, look: impl FnOnce(&mut Post) -> Option<T>) -> Option<Option<T>> {
         match look(post) {
             None => {
-                let is_short = self.is_short || post.asks_again || post.has_early(self.doing, self.peer);
+                let is_short = self.is_short || post.asks_again || post.has_early(self.takes);
                 (is_short && !self.is_short).then_some(None)
             }
             found => Some(found),
@@ -119,7 +120,7 @@ impl Nap {
 
     /// A short one is over, and nothing has come.
     fn is_over(self, world: &World) {
-        world.fetch_early(self.doing, self.peer);
+        world.fetch_early(self.takes);
     }
 }
 
@@ -392,7 +393,12 @@ impl World {
                 });
             };
             self.ask_before_sleep([whom]);
-            let nap = Nap::now(self, doing, peer);
+            let takes = match (doing, peer) {
+                (Activity::Send, _) => Takes::All(peer),
+                (_, Some(peer)) => Takes::Of(peer),
+                (_, None) => Takes::Nothing,
+            };
+            let nap = Nap::now(self, doing, peer, takes);
             let found = |post: &mut Post| match nap.look(post, &look) {
                 // Whoever waits for somebody who goes is not woken otherwise.
                 None => {
@@ -468,10 +474,10 @@ impl World {
         }
     }
 
-    /// Fetches what others have lent and may wait for, while this rank waits for a peer, or for anybody: what nobody has asked for yet, too.
-    pub(crate) fn fetch_early(&self, doing: Activity, peer: Option<Rank>) {
+    /// Fetches a message that others have lent and may wait for, while this rank waits: one that nobody has asked for yet, too.
+    pub(crate) fn fetch_early(&self, takes: Takes) {
         let has_begun = self.comm().with_post(|post| {
-            post.begin_early(self, doing, peer);
+            post.begin_early(self, takes);
             post.has_fetches()
         });
         if has_begun {
@@ -502,7 +508,7 @@ impl World {
         for (peer, request) in all {
             while self.comm().with_post(|post| post.keeps_back(peer, request)) {
                 self.ask_before_sleep([peer]);
-                let nap = Nap::now(self, Activity::Send, Some(peer));
+                let nap = Nap::now(self, Activity::Send, Some(peer), Takes::Nothing);
                 let gone = |post: &mut Post| match post.keeps_back(peer, request) {
                     // Credit for it may be behind what cannot be read. What is said about messages needs none.
                     true => {
@@ -540,7 +546,13 @@ impl World {
                 let ended = |(request, peer): &(u64, Option<Rank>)| self.has_ended(post, *request, *peer);
                 requests.iter().position(ended)
             };
-            let nap = Nap::now(self, Activity::Receive, peer);
+            let sends = |post: &mut Post| requests.iter().any(|(request, _)| post.is_lent(*request));
+            let takes = match (peer, self.comm().with_post(sends)) {
+                (_, true) => Takes::All(peer),
+                (Some(peer), false) => Takes::Of(peer),
+                (None, false) => Takes::Nothing,
+            };
+            let nap = Nap::now(self, Activity::Receive, peer, takes);
             let told = |post: &mut Post| {
                 let found = look(post);
                 if found.is_none() {
